@@ -73,6 +73,11 @@ measure: {trial: 300ms, ramp: 50ms, rounds: 1, cold: false}
 		"export":                      {"nbd.sha256": hashes["nbd"], "nbd.path": s.path("nbd")},
 	}
 	for _, info := range run.Targets {
+		if file := info.Facts["kernel.file"]; strings.HasPrefix(info.Name, "share") {
+			if text, err := os.ReadFile(file); err != nil || info.Facts["kernel.sha256"] != fmt.Sprintf("%x", sha256.Sum256(text)) {
+				t.Errorf("%s: kernel %s has hash %q (%v)", info.Name, file, info.Facts["kernel.sha256"], err)
+			}
+		}
 		for key, value := range want[info.Name] {
 			if info.Facts[key] != value {
 				t.Errorf("%s: %s is %q, want %q", info.Name, key, info.Facts[key], value)

@@ -19,30 +19,37 @@ func (b Binary) Facts(name string, facts map[string]string) {
 	facts[name+".path"], facts[name+".sha256"] = b.Path, b.SHA256
 }
 
-// Identify finds a program on this system by name or path, and reads its version from --version. It returns an error if
-// the program fails.
-func Identify(ctx context.Context, name string) (b Binary, err error) {
+// Identify finds a program on this system by name or path, and runs it with flag to read its version. It returns an error
+// if the program fails.
+func Identify(ctx context.Context, name, flag string) (b Binary, err error) {
 	if b.Path, err = Tool(name); err != nil {
 		return b, err
 	}
-	f, err := os.Open(b.Path)
-	if err != nil {
+	if b.SHA256, err = SHA256(b.Path); err != nil {
 		return b, err
 	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return b, fmt.Errorf("read %s: %w", b.Path, err)
-	}
-	b.SHA256 = hex.EncodeToString(h.Sum(nil))
-	out, err := Exec(ctx, b.Path, "--version")
+	out, err := Exec(ctx, b.Path, flag)
 	if err != nil {
-		return b, fmt.Errorf("%s --version: %w", b.Path, err)
+		return b, fmt.Errorf("%s %s: %w", b.Path, flag, err)
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(out), "\n")
 	b.Version = strings.TrimSpace(line)
 	return b, nil
 }
 
-// IdentifyThere runs Identify on any machine.
-var IdentifyThere = New("identify program", Identify)
+// SHA256 returns the hash of a file of this system, in hexadecimal digits.
+func SHA256(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// IdentifyThere runs Identify with --version on any machine.
+var IdentifyThere = New("identify program", func(ctx context.Context, name string) (Binary, error) { return Identify(ctx, name, "--version") })

@@ -27,6 +27,7 @@ import (
 type NFSSpec struct {
 	Version  string `yaml:"version" doc:"NFS version" enum:"4.0,4.1,4.2"`
 	Options  string `yaml:"options" doc:"mount options to add, as in rsize=65536,nconnect=4"`
+	Binary   string `yaml:"binary" doc:"ganesha.nfsd to start, a program or a path; empty means the installed one"`
 	Port     int    `yaml:"port" doc:"port of the server; 0 picks a free one of 127.0.0.1, and means 2049 with server:"`
 	OfTarget string `yaml:"of" doc:"target of the host that holds the directory; empty means the baseline"`
 	Server   string `yaml:"server" doc:"export of an existing server to mount, as in nas:/export/bench, in place of a directory of this host; iotax works only in a new iotax-… directory there"`
@@ -36,8 +37,15 @@ func (s *NFSSpec) Traits() plan.Traits {
 	if s.Server != "" {
 		return plan.Traits{Choices: s.choices(), Elsewhere: s.elsewhere()}
 	}
-	return plan.Traits{Tools: []string{"ganesha.nfsd"}, Of: &s.OfTarget, Choices: s.choices(), Elsewhere: s.elsewhere()}
+	can := plan.Traits{Tools: []string{s.program()}, Of: &s.OfTarget, Choices: s.choices(), Elsewhere: s.elsewhere()}
+	if plan.IsPath(s.Binary) {
+		can.HostFiles = []*string{&s.Binary}
+	}
+	return can
 }
+
+// program returns the name or path of the server to start.
+func (s *NFSSpec) program() string { return cmp.Or(s.Binary, "ganesha.nfsd") }
 
 // SetScalar sets only the version or the export, as in `nfs: 4.1`, `nfs: nas:/export`, `nfs://nas/export`.
 func (s *NFSSpec) SetScalar(v string) error {
@@ -94,6 +102,9 @@ func (s *NFSSpec) Validate() error {
 	if s.Server != "" && !exportName.MatchString(s.Server) {
 		errs = append(errs, &plan.FieldError{Field: "server", Msg: fmt.Sprintf("%q is not SERVER:/PATH", s.Server), Hint: "as in nas:/export/bench"})
 	}
+	if s.Server != "" && s.Binary != "" {
+		errs = append(errs, &plan.FieldError{Field: "binary", Msg: "an existing server is not started", Hint: "leave binary: or server: out"})
+	}
 	if s.Server != "" && s.OfTarget != "" {
 		errs = append(errs, &plan.FieldError{Field: "of", Msg: "an existing server has directories of its own", Hint: "leave of: or server: out"})
 	}
@@ -136,7 +147,7 @@ type nfs struct {
 	spec    NFSSpec
 	path    string // the directory on the host
 	port    int
-	version string
+	program agent.Binary
 }
 
 // prepareNFS makes the directory and starts the server, unless the spec names an existing server.
@@ -184,16 +195,16 @@ func (n *nfs) serve(ctx context.Context) error {
 	}
 	asking, cancel := context.WithTimeout(ctx, quick)
 	defer cancel()
-	version, err := agent.Exec(asking, "ganesha.nfsd", "-v")
+	program, err := agent.Identify(asking, n.spec.program(), "-v")
 	switch {
-	case errors.Is(err, exec.ErrNotFound):
+	case errors.Is(err, exec.ErrNotFound) && n.spec.Binary == "":
 		return fail(errors.New("this host has no ganesha.nfsd"), "install it: apt install nfs-ganesha nfs-ganesha-vfs")
 	case os.Geteuid() != 0:
 		return fail(errors.New("the server needs root"), "run as root, or share by virtio-fs, 9p or sshfs")
 	case err != nil:
-		return fail(err, "")
+		return fail(err, "binary: must be a ganesha.nfsd of this host that can be started")
 	}
-	n.version = strings.TrimSpace(version[strings.LastIndexByte(version, '=')+1:])
+	n.program = program
 	if strings.ContainsAny(n.path, "\"\\\n;#") {
 		return fail(errors.New("ganesha.nfsd does not accept this path"), "use another directory")
 	}
@@ -255,7 +266,7 @@ func (n *nfs) serveAt(ctx context.Context, dir string) error {
 		return &portTaken{n.port, err}
 	}
 	l.Close()
-	s, err := startServer(ctx, e.Host, dir+"/pid", nil, "ganesha.nfsd", "-F", "-f", dir+"/conf", "-L", dir+"/log", "-p", dir+"/lock")
+	s, err := startServer(ctx, e.Host, dir+"/pid", nil, n.program.Path, "-F", "-f", dir+"/conf", "-L", dir+"/log", "-p", dir+"/lock")
 	if err != nil {
 		return n.refused(dir, err)
 	}
@@ -342,12 +353,18 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	p.Backing = n.path
 	p.Durability = iotax.Weakest(p.Durability, n.env.Of.Durability)
 	maps.Copy(p.Facts, map[string]string{
-		"of": n.spec.OfTarget, iotax.FactShareType: "nfs", "nfs.server": "NFS-Ganesha " + n.version, "nfs.port": strconv.Itoa(n.port),
+		"of": n.spec.OfTarget, iotax.FactShareType: "nfs", "nfs.server": "NFS-Ganesha " + n.version(), "nfs.port": strconv.Itoa(n.port),
 		"nfs.config": strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(ganeshaConf, n.port, "…", n.path)), "\n", " "),
 		// The server uses its host's page cache, whatever the client requests.
 		iotax.FactHostDirect: "no",
 	})
+	n.program.Facts("nfs", p.Facts)
 	return p, nil
+}
+
+// version returns the version of the server, as in "V4.3".
+func (n *nfs) version() string {
+	return strings.TrimSpace(n.program.Version[strings.LastIndexByte(n.program.Version, '=')+1:])
 }
 
 // point returns the mount point on m.

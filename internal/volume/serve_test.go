@@ -292,6 +292,7 @@ func TestValidate(t *testing.T) {
 		{nfsSpec(func(s *NFSSpec) { s.Options = "hard,nconnect=4" }), "", ""},
 		{nfsSpec(func(s *NFSSpec) { s.OfTarget, s.Server, s.Options = "", "[fd00::1]:/x", "nconnect=4" }), "", ""},
 		{nfsSpec(func(s *NFSSpec) { s.Server, s.Options = "nas", "noatime,ro" }), "options server of", "leave it out"},
+		{nfsSpec(func(s *NFSSpec) { s.OfTarget, s.Server, s.Binary = "", "nas:/x", "/opt/ganesha.nfsd" }), "binary", "leave binary: or server: out"},
 		{&SSHFSSpec{Options: "dir_cache=no"}, "", ""},
 		{&MemorySpec{Type: "ramfs"}, "", ""},
 		{&MemorySpec{Type: "ramfs", Size: 1 << 20}, "size", "leave it out"},

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -55,6 +56,11 @@ func TestServed(t *testing.T) {
 	for _, kind := range []string{"tmpfs", "ramfs"} {
 		t.Run(kind, func(t *testing.T) { inMemory(t, m, kind) })
 	}
+	ganesha := t.TempDir() + "/ganesha.nfsd"
+	const script = "#!/bin/sh\nPATH=$PATH:/usr/sbin\nexec ganesha.nfsd \"$@\"\n"
+	if err := os.WriteFile(ganesha, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for i, c := range []struct {
 		name   string
 		kind   string
@@ -63,7 +69,8 @@ func TestServed(t *testing.T) {
 		option string // expected mount option
 		server string // name of the server's process
 	}{
-		{"nfs", "nfs", nfsSpec(func(*NFSSpec) {}), map[string]string{"filesystem": "nfs4", "of": "host disk", "share.type": "nfs", "host.direct": "no"}, "vers=4.2", "ganesha.nfsd"},
+		{"nfs", "nfs", nfsSpec(func(s *NFSSpec) { s.Binary = ganesha }), map[string]string{"filesystem": "nfs4", "of": "host disk", "share.type": "nfs", "host.direct": "no",
+			"nfs.path": ganesha, "nfs.sha256": fmt.Sprintf("%x", sha256.Sum256([]byte(script)))}, "vers=4.2", "ganesha.nfsd"},
 		{"nfs 4.0 small", "nfs", nfsSpec(func(s *NFSSpec) { s.Version, s.Options = "4.0", "rsize=4096,wsize=4096,hard" }), nil, "rsize=4096", "ganesha.nfsd"},
 		{"sshfs", "sshfs", &SSHFSSpec{OfTarget: "host disk"}, map[string]string{"filesystem": "fuse.sshfs", "share.type": "sshfs", "sshfs.options": "passive"}, "user_id=0", "sftp-server"},
 		{"sshfs with options", "sshfs", &SSHFSSpec{Options: "dir_cache=no,allow_other"}, nil, "allow_other", "sftp-server"},

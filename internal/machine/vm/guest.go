@@ -167,7 +167,7 @@ func (b *booting) describe(ctx context.Context) error {
 
 // identify adds facts that identify the program at path.
 func identify(ctx context.Context, path, name string, facts map[string]string) error {
-	binary, err := session.Identify(ctx, path)
+	binary, err := session.Identify(ctx, path, "--version")
 	if err != nil {
 		return &iotax.Error{Op: "identify program", On: path, Err: err, Hint: "check that it can be read and started"}
 	}

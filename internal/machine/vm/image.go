@@ -65,7 +65,7 @@ func (b *booting) image(ctx context.Context) error {
 			Disk: iotax.Disk{Path: seed, Format: "raw", Cache: "writeback", AIO: "threads", ReadOnly: true}})
 	}
 	if s.Kernel != "" {
-		if err := firstErr(os.Stat(s.Kernel)); err != nil {
+		if b.facts[kernelHash], err = agent.SHA256(s.Kernel); err != nil {
 			return fail(err, "kernel: must be the path of a kernel on this host")
 		}
 		b.config.Kernel, b.config.Initrd = s.Kernel, s.Initrd

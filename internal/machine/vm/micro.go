@@ -21,6 +21,9 @@ import (
 	"iotax/internal/machine/qemu"
 )
 
+// kernelHash is the fact with the SHA-256 of the kernel that a guest booted.
+const kernelHash = "kernel.sha256"
+
 // micro prepares the boot of the micro-guest.
 func (b *booting) micro(ctx context.Context) error {
 	b.config.Port = qemu.Port{Name: guest.AgentPort, Socket: filepath.Join(b.sockets, "agent")}
@@ -34,7 +37,7 @@ func (b *booting) micro(ctx context.Context) error {
 	kernel := boots.Kernel
 	b.config.Kernel, b.config.Initrd = kernel.Image, boots.Initrd
 	b.facts[iotax.FactKernel] = kernel.Release
-	b.facts[iotax.FactKernelFile] = kernel.Source
+	b.facts[iotax.FactKernelFile], b.facts[kernelHash] = kernel.Source, boots.SHA256
 	why := "asked for"
 	b.config.Accel = b.spec.Accel
 	if b.spec.Accel == "auto" {
@@ -90,6 +93,7 @@ func (b *booting) writeRoot(ctx context.Context, tools string) error {
 // Boots are the files that a micro-guest boots. They are on the host that starts QEMU.
 type Boots struct {
 	Kernel guest.Kernel
+	SHA256 string // of the kernel's original file
 	Initrd string
 	Tools  string // the tools disk; "" means none
 }
@@ -107,7 +111,9 @@ func bootsOf(ctx context.Context, s *Spec, o kind.Options, tools bool) (*Boots, 
 	k, err := guest.HaveKernel(ctx, o.CacheDir, s.Kernel, o.Logf)
 	if err == nil {
 		all.Kernel = *k
-		all.Initrd, err = guest.Initramfs(ctx, o.CacheDir, k, o.Init)
+		if all.SHA256, err = agent.SHA256(k.Source); err == nil {
+			all.Initrd, err = guest.Initramfs(ctx, o.CacheDir, k, o.Init)
+		}
 	}
 	return &all, cmp.Or(err, g.Wait())
 }
