@@ -160,11 +160,16 @@ apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: data, namespace: iotax}
 spec: {accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: device, namespace: iotax}
+spec: {accessModes: [ReadWriteOnce], storageClassName: raw, volumeMode: Block, resources: {requests: {storage: 32Mi}}}
 `, "apply", "-f", "-")
-		defer c.Kubectl(t, "", "delete", "-n", "iotax", "pvc/data")
+		defer c.Kubectl(t, "", "delete", "-n", "iotax", "pvc/data", "pvc/device")
 		s.write("claim.yaml", `
 machines: {pod: {k8s: {runtime_class: plain}}}
-targets: {claim: {on: pod, claim: {name: data}}}
+targets: {claim: {on: pod, claim: {name: data}}, device: {on: pod, claim: {name: device, mode: block}}}
 workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 8MiB}}}
 measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 `)
@@ -174,7 +179,12 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		if f["runtime_class"] != "plain" || f["claim.class"] != "fast" || f["claim.type"] != "hostPath" {
 			t.Errorf("facts %v", f)
 		}
-		if left := pods(); left != "persistentvolumeclaim/data" {
+		if d := r.Targets[1]; d.Place != "/dev/claim-device" || d.Facts["claim.class"] != "raw" || d.Facts["claim.mode"] != "block" {
+			t.Errorf("the raw device: %s, facts %v", d.Place, d.Facts)
+		}
+		s.write("claim.yaml", strings.Replace(s.read("claim.yaml"), "{name: device, mode: block}", "{name: device}", 1))
+		s.iotax("run", "claim.yaml", "--calibrate=no").refuses(t, 1, "use claim iotax/device: it is a raw device", "mode: block")
+		if left := pods(); left != "persistentvolumeclaim/data\npersistentvolumeclaim/device" {
 			t.Errorf("left: %s", left)
 		}
 		if files := c.Inside(t, "ls", "-A", f["claim.path"]); strings.TrimSpace(files) != "" {

@@ -20,7 +20,7 @@ type ClaimSpec struct {
 	NFS   string    `yaml:"nfs" doc:"SERVER:/PATH of an NFS export that the node mounts for the pod, instead of a claim"`
 	Name  string    `yaml:"name" doc:"existing claim in the pod's namespace; iotax works only in a new iotax-… directory there, and does not remove the claim"`
 	Mode  string    `yaml:"mode" doc:"filesystem, or block for a raw device, which is only read unless run --destroy names it (MACHINE:DEVICE)" enum:"filesystem,block"`
-	Path  string    `yaml:"device" doc:"mode block only: path of the device in the pod; empty means /dev/claim- and the class"`
+	Path  string    `yaml:"device" doc:"mode block only: path of the device in the pod; empty means /dev/claim- and the class, or the name of an existing claim"`
 }
 
 // SetScalar sets only the class, as in `claim: fast`.

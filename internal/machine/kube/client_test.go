@@ -113,3 +113,32 @@ func TestFactsWithoutTheClusterRole(t *testing.T) {
 		t.Errorf("all nodes, for one who may not list them: %v", err)
 	}
 }
+
+// An existing claim that is missing or has another mode is refused before a pod waits for it.
+func TestCheckClaim(t *testing.T) {
+	c, a := cluster(t)
+	block := corev1.PersistentVolumeBlock
+	for name, mode := range map[string]*corev1.PersistentVolumeMode{"raw": &block, "files": nil} {
+		a.put(t, "/api/v1/namespaces/n/persistentvolumeclaims/"+name, &corev1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{Kind: "PersistentVolumeClaim", APIVersion: "v1"},
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeClaimSpec{VolumeMode: mode}})
+	}
+	for _, x := range []struct {
+		name   string
+		device bool
+		want   string
+	}{
+		{"raw", true, ""},
+		{"files", false, ""},
+		{"raw", false, "use claim n/raw: it is a raw device, and has no file system"},
+		{"files", true, "use claim n/files: it has a file system, and is not a raw device"},
+		{"none", false, "use claim n/none: "},
+	} {
+		if err := c.CheckClaim(t.Context(), "n", x.name, x.device); (err == nil) != (x.want == "") || err != nil && !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s, device %v: %v, want %q", x.name, x.device, err, x.want)
+		}
+	}
+	a.refuse = "persistentvolumeclaims"
+	if err := c.CheckClaim(t.Context(), "n", "raw", false); err != nil {
+		t.Errorf("for one who may not read claims: %v", err)
+	}
+}

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"strings"
 
@@ -128,6 +129,25 @@ func untold(err error) string {
 		return "unknown: this user may not read it"
 	}
 	return "unknown: " + Plain(err).Error()
+}
+
+// CheckClaim returns an error if a claim does not exist, or if it is a raw device and device is false, or the reverse.
+// Kubernetes itself reports the latter only as an event of a pod that never starts. CheckClaim returns nil if this user
+// may not read claims.
+func (c *Client) CheckClaim(ctx context.Context, ns, name string, device bool) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	claim, err := c.Core.PersistentVolumeClaims(ns).Get(ctx, name, metav1.GetOptions{})
+	what, hint := "it has a file system, and is not a raw device", "leave mode: block out"
+	switch raw := err == nil && claim.Spec.VolumeMode != nil && *claim.Spec.VolumeMode == corev1.PersistentVolumeBlock; {
+	case apierrors.IsForbidden(err) || err == nil && raw == device:
+		return nil
+	case err != nil:
+		return Refused("use claim", ns+"/"+name, err)
+	case raw:
+		what, hint = "it is a raw device, and has no file system", "add mode: block"
+	}
+	return &iotax.Error{Op: "use claim", On: ns + "/" + name, Err: errors.New(what), Hint: hint}
 }
 
 // ClaimFacts returns facts about a claim and its volume.

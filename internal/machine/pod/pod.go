@@ -216,6 +216,13 @@ func (p *pod) create(ctx context.Context, s *Spec, o kind.Options) error {
 		return err
 	}
 	p.ns, p.name = p.api.Namespace, made.Name()
+	for _, d := range o.Devices {
+		if d.Claim != nil && d.Claim.Name != "" {
+			if err := p.api.CheckClaim(ctx, p.ns, d.Claim.Name, d.Claim.Device != ""); err != nil {
+				return err
+			}
+		}
+	}
 	meta := kube.Labelled(leftover.Current())
 	meta.Name = p.name
 	p.ours = true // set before the request, because the cluster's answer may be lost
