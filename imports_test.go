@@ -64,7 +64,7 @@ var floors = map[string]string{
 	"machine/agent":      "iotax agent leftover machine/internal/proc",
 	"machine/ssh":        "iotax agent plan secret machine/kind machine/agent machine/internal/far machine/internal/proc",
 	"machine/vm":         "iotax agent plan probe leftover guest machine/kind machine/agent machine/qemu machine/ssh",
-	"machine/container":  "iotax plan probe leftover machine/kind machine/agent machine/ssh machine/internal/made",
+	"machine/container":  "iotax plan agent probe leftover machine/kind machine/agent machine/ssh machine/internal/made",
 	"machine/pod":        "iotax plan leftover machine/kind machine/kube machine/agent machine/internal/made",
 	"machine/node":       "iotax plan leftover lab machine/kind machine/host",
 	"machine/tool":       "iotax agent plan probe leftover machine/kind machine/host machine/ssh machine/agent machine/internal/far machine/internal/made",

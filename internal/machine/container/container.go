@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"iotax"
+	"iotax/internal/agent"
 	remote "iotax/internal/machine/agent"
 	"iotax/internal/machine/internal/made"
 	"iotax/internal/machine/kind"
@@ -49,7 +51,7 @@ type Spec struct {
 	Devices    []string  `yaml:"devices" doc:"block devices of the engine's host to pass through, for targets of kind device"`
 	User       string    `yaml:"user" doc:"user to run as; empty means the image's"`
 	Network    string    `yaml:"network" doc:"network mode; none unless the work needs one"`
-	Runtime    string    `yaml:"runtime" doc:"OCI runtime; empty means the engine's"`
+	Runtime    string    `yaml:"runtime" doc:"OCI runtime of Docker; empty means the engine's"`
 	Security   []string  `yaml:"security" doc:"security options, as in seccomp=unconfined"`
 	Privileged bool      `yaml:"privileged" doc:"run it privileged; only for measurements that are impossible otherwise"`
 }
@@ -115,6 +117,7 @@ type box struct {
 	local   bool // the engine runs on this host
 	started string
 	ours    bool
+	runtime string   // OCI runtime in the engine's settings for the container
 	volumes []string // volumes made for the container
 	facts   map[string]string
 	roots   []hostPath // paths of this host that contain its files, sorted by length of inside, longest first
@@ -161,6 +164,13 @@ func open(ctx context.Context, engine string, s *Spec, o kind.Options) (_ iotax.
 	}
 	if err := b.inspect(ctx, engine, name); err != nil {
 		return nil, err
+	}
+	if got := b.facts["runtime"]; s.Runtime != "" && b.ours && b.runtime != s.Runtime {
+		hint := engine + " info shows its runtimes"
+		if engine == "podman" {
+			hint = "Podman's service ignores it: start one service for each runtime (podman --runtime NAME system service), and name their sockets in host:"
+		}
+		return nil, &iotax.Error{Op: "start container", On: "of " + s.Image, Err: fmt.Errorf("it has runtime %s, and not %s", got, s.Runtime), Hint: hint}
 	}
 	if b.ours { // Podman's inspect omits device limits
 		for name, n := range map[string]int{"limit.read.iops": s.ReadIOPS, "limit.write.iops": s.WriteIOPS} {
@@ -303,6 +313,9 @@ func (b *box) inspect(ctx context.Context, engine, name string) error {
 		return &iotax.Error{Op: "open container", On: name, Err: fmt.Errorf("it does not run: %s", stateOf(c.State)), Hint: engine + " start " + name}
 	}
 	b.id, b.pid, b.started = c.ID, c.State.Pid, c.State.StartedAt
+	if c.HostConfig != nil {
+		b.runtime = c.HostConfig.Runtime
+	}
 	version, err := b.api.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
 		return &iotax.Error{Op: "ask engine", On: engine, Err: err}
@@ -321,6 +334,9 @@ func (b *box) inspect(ctx context.Context, engine, name string) error {
 	set("apparmor", c.AppArmorProfile)
 	if h := c.HostConfig; h != nil {
 		set("runtime", cmp.Or(h.Runtime, info.Info.DefaultRuntime))
+		if host, err := os.Hostname(); err == nil && b.local && info.Info.Name == host { // not in a virtual machine, as of Docker Desktop
+			b.describeRuntime(ctx, info.Info.Runtimes[f["runtime"]].Path, f)
+		}
 		set("network", string(h.NetworkMode))
 		if h.Privileged {
 			f["privileged"] = "yes"
@@ -372,6 +388,39 @@ func (b *box) inspect(ctx context.Context, engine, name string) error {
 		slices.SortFunc(b.roots, func(x, y hostPath) int { return len(y.inside) - len(x.inside) })
 	}
 	return nil
+}
+
+// describeRuntime adds facts that identify the OCI runtime of a container on this host. path is the runtime's in the
+// engine's settings. Podman's settings list several paths, but the arguments of conmon, the parent of the container's
+// first process, contain the one that it uses.
+func (b *box) describeRuntime(ctx context.Context, path string, f map[string]string) {
+	if monitor := parent(b.pid); monitor != 0 {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", monitor)) // of another user, it may be unreadable
+		words := strings.Split(string(line), "\x00")
+		if i := slices.Index(words, "-r"); filepath.Base(words[0]) == "conmon" && i > 0 && i+1 < len(words) {
+			path = words[i+1]
+			f["runtime"] = filepath.Base(path)
+		}
+	}
+	if path == "" {
+		return // a shim without a runtime program, as of Kata
+	}
+	program, err := agent.Identify(ctx, path, "--version")
+	if err != nil {
+		f["runtime.version"] = "unknown: " + err.Error()
+		return
+	}
+	program.Facts("runtime", f)
+	f["runtime.version"] = program.Version
+}
+
+// parent returns the parent of a process, or 0.
+func parent(pid int) (id int) {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if _, rest, ok := strings.Cut(string(status), "\nPPid:"); ok {
+		_, _ = fmt.Sscan(rest, &id)
+	}
+	return id
 }
 
 func stateOf(s *container.State) string {

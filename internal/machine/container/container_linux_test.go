@@ -2,6 +2,8 @@ package container
 
 import (
 	"context"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +28,23 @@ func TestContainers(t *testing.T) {
 					t.Fatal(err)
 				}
 				return m
+			}
+			// The runtime is the program that started the container. Podman's service ignores which one is asked for.
+			m, err := k.Open(t.Context(), &Spec{Image: testImage, Pull: "never", Host: e.Host, Runtime: "runc"}, kind.Options{Name: "box", WorkDir: t.TempDir()})
+			if name == "podman" {
+				if err == nil || !strings.Contains(err.Error(), "not runc") {
+					t.Errorf("Podman with a runtime: %v", err)
+				}
+				m = open(t)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			f := m.Caps().Facts
+			if f["runtime"] != "runc" || filepath.Base(f["runtime.path"]) != "runc" || len(f["runtime.sha256"]) != 64 || !strings.HasPrefix(f["runtime.version"], "runc version ") {
+				t.Errorf("facts of the runtime: %v", f)
+			}
+			if err := m.Close(t.Context()); err != nil {
+				t.Error(err)
 			}
 			machinetest.Run(t, open, machinetest.Options{Patience: 30 * time.Second, Kill: func(m iotax.Machine) error {
 				e.CLI(t, "kill", e.CLIFirst(t, "ps", "-q", "--latest"))
