@@ -97,7 +97,7 @@ targets:
   export: {%[1]snbd: {path: %[2]sexport}}
 workloads:
 %[4]s  image: {image: {size: 1MiB, import: "true", first: "true", second: "true", remove: "true"}, at: [files]}
-  copy:  {materialise: {path: %[3]s, size: 64MiB}, at: [export]}
+  copy:  {materialise: {path: %[3]s, size: 192MiB}, at: [export]}
 measure: {protocol: "fixed:200x300ms", ramp: 0s, cold: false}
 `, on, path, s.path("copy"), web))
 			r := s.start(nil, "run", "plan.yaml", "--calibrate=no")
