@@ -22,6 +22,7 @@ const (
 	shownDifferences = 12
 	shortDifferences = 3
 	longestFact      = 160
+	howCompared      = "How it was compared"
 )
 
 // ComparisonOptions selects the form of a comparison. Only a server sets Run, Trend and Other. Each of them may be nil
@@ -37,174 +38,220 @@ type ComparisonOptions struct {
 // Comparison returns the document that compares one or more runs with the same run A: the answer, the gate, the rows,
 // the notes, and the differences between the runs.
 func Comparison(all []*compare.Comparison, o ComparisonOptions) block.Document {
-	one := all[0]
-	alone, loss := len(all) == 1, one.By == compare.ByLoss
-	d := block.Document{Title: "B against A", Source: "iotax " + one.B.Run.Version,
-		Blocks: []block.Block{block.Answer{Text: one.Answer}}}
-	what, favour, method := "B over A", "B", one.Method()
-	if loss {
-		what = "B’s ratio to " + one.B.Baseline + " over A’s"
-	}
-	if !alone {
-		d.Title, d.Blocks[0] = format.Plural(len(all), "run")+" against A", block.Answer{Text: compare.AnswerOfAll(all)}
-		what, favour = strings.Replace(what, "B", "Each run", 1), "the letter"
-		method = "Each letter’s ratios are to A; above 1 the letter is better. " + method +
-			" Verdicts of each run are adjusted for their number, and not those of several runs together."
-	}
-	if o.Folded {
-		d.Title = "iotax: " + d.Title
-	}
-	add := func(b ...block.Block) { d.Blocks = append(d.Blocks, b...) }
-	short := o.Short != ""
-	var left []string // what a short document leaves out
-	part := func(heading, summary string, blocks ...block.Block) {
-		switch {
-		case short:
-			left = append(left, summary)
-		case o.Folded:
-			add(block.Fold{Summary: format.Capital(summary), Blocks: blocks})
-		default:
-			add(append([]block.Block{block.Heading{Text: heading}}, blocks...)...)
+	c := &comparison{all: all, ComparisonOptions: o}
+	for _, one := range all {
+		changes := map[compare.CellMetric]*compare.Change{}
+		for j := range one.Rows {
+			changes[one.Rows[j].CellMetric] = &one.Rows[j]
 		}
+		c.at = append(c.at, changes)
 	}
+	var refs []map[compare.CellMetric][]int
+	c.findings, c.notes, refs = notesOf(all)
+	c.table = cells(all, c.at, refs, o.Trend)
+	d := block.Document{Title: "B against A", Source: "iotax " + all[0].B.Run.Version}
+	answer := all[0].Answer
+	if len(all) > 1 {
+		d.Title, answer = format.Plural(len(all), "run")+" against A", compare.AnswerOfAll(all)
+	}
+	d.Blocks = []block.Block{block.Answer{Text: answer}}
 	if s := compare.BannerOfAll(all); s != "" {
-		add(block.Banner{Texts: []string{s}})
+		d.Blocks = append(d.Blocks, block.Banner{Texts: []string{s}})
 	}
-	for _, c := range all {
-		if g := c.Gate(); g != "" {
-			p := block.Paragraph{Text: g, Tone: block.Good, Joined: true}
-			if c.Failed {
-				p.Tone = block.Bad
-			}
-			add(p)
+	for _, one := range all {
+		if g := one.Gate(); g != "" {
+			d.Blocks = append(d.Blocks, block.Paragraph{Text: g, Tone: map[bool]block.Tone{false: block.Good, true: block.Bad}[one.Failed], Joined: true})
 		}
-	}
-	if !o.Folded {
-		add(sides(all, o))
-	}
-	if o.Other != "" {
-		p := block.Paragraph{Tone: block.Quiet, Text: "Verdicts are about the values.",
-			Links: []block.Link{{Text: "Judge by the ratio to the baseline, in which a change of the host cancels out", Href: o.Other}}}
-		if loss {
-			p.Text = "Verdicts are about the ratio to the baseline, in which a change of the host cancels out."
-			p.Links[0].Text = "Judge by value"
-		}
-		add(p)
-	}
-	at := make([]map[compare.CellMetric]*compare.Change, len(all))
-	for i, c := range all {
-		at[i] = map[compare.CellMetric]*compare.Change{}
-		for j := range c.Rows {
-			at[i][c.Rows[j].CellMetric] = &c.Rows[j]
-		}
-	}
-	if wide := changeForest(what, all, at, wideForest); wide != nil && !o.Folded {
-		add(block.Charts{Charts: []block.Chart{{Name: "changes", Drawing: *wide, Narrow: *changeForest(what, all, at, narrowForest),
-			Key: verdictKeys, Views: []string{"× slower", "% of A"},
-			Caption: what + ", with 95 % intervals on a logarithmic axis. Right of 1 is in the favour of " + favour +
-				". The shaded band is the margin of ± " + format.Percent(one.Margin) + "."}}})
-	}
-	findings, notes, refs := notesOf(all)
-	table := cells(all, at, refs, o.Trend)
-	shown := table
-	switch n := len(table.Rows); {
-	case o.Folded && n > importantRows:
-		shown = important(table, importantRows)
-	case short && n > shortRows:
-		shown = important(table, shortRows)
-	}
-	if len(shown.Rows) == 0 {
-		add(block.Paragraph{Text: "These runs have no workload and target in common.", Tone: block.Quiet})
-	} else {
-		add(shown)
 	}
 	switch {
-	case short:
-		findings = slices.DeleteFunc(findings, func(n block.Note) bool { return n.Tone == block.Quiet || n.Label == rules.EnvironmentDiffers.ID }) // the differences follow
-		for _, n := range notes {
-			if n.Hint = ""; shown.Refers(n.Number) {
-				findings = append(findings, n)
-			}
-		}
-	case !o.Folded:
-		notes, findings = append(findings, notes...), nil
-	}
-	if findings != nil {
-		add(block.Notes{Items: findings})
-	}
-	if n := len(table.Rows); len(shown.Rows) < n {
-		part("", "all "+format.Plural(n, "cell"), table)
-	}
-	if notes != nil {
-		part("Notes", format.Plural(len(notes), "note"), block.Notes{Items: notes})
-	}
-	for _, c := range all {
-		for k, only := range [][]compare.CellMetric{c.OnlyA, c.OnlyB} {
-			if len(only) == 0 {
-				continue
-			}
-			where := "only in " + c.SideName(k)
-			if k == 0 && !alone {
-				where += ", and not in " + c.Letter
-			}
-			l := block.List{Shown: shownOnly}
-			for _, x := range only {
-				l.Items = append(l.Items, block.Item{Text: x.String(), Tone: block.Quiet})
-			}
-			part(format.Capital(where), format.Plural(len(only), "cell")+" "+where, l)
-		}
-		n := len(c.Differences)
-		if n == 0 {
-			continue
-		}
-		heading, list := "Differences", differences(c)
-		if !alone {
-			heading = "Differences of " + c.Letter + " and A"
-		}
-		if short {
-			var texts []string
-			for _, i := range list.Items {
-				texts = append(texts, i.Text)
-			}
-			add(block.Paragraph{Text: heading + ": " + strings.Join(format.Cut(texts, shortDifferences, "difference"), "; ") + ".", Joined: findings != nil})
-		}
-		if !short || n > shortDifferences {
-			part(heading, format.Plural(n, "difference")+" in the environment", list)
-		}
-	}
-	how := "How it was compared"
-	switch {
-	case short:
-		add(block.Paragraph{Text: "Unpaired: a drift between the runs is in these ratios.", Tone: block.Quiet, Joined: true})
-		add(block.Steps{Steps: []block.Step{{Name: "Details", Command: o.Short, About: strings.Join(left, ", ")}}})
+	case o.Short != "":
+		d.Blocks = append(d.Blocks, c.short()...)
 	case o.Folded:
-		part(how, how, sides(all, o), block.Paragraph{Text: method, Tone: block.Quiet})
+		d.Title = "iotax: " + d.Title
+		d.Blocks = append(d.Blocks, c.folded()...)
 	default:
-		part(how, how, block.Paragraph{Text: method, Tone: block.Quiet})
+		d.Blocks = append(d.Blocks, c.page()...)
 	}
 	return d
 }
 
+// A comparison contains the parts that the forms of a comparison's document share.
+type comparison struct {
+	ComparisonOptions
+	all             []*compare.Comparison
+	at              []map[compare.CellMetric]*compare.Change // one for each comparison
+	table           block.Table
+	findings, notes []block.Note
+}
+
+// page returns the form with everything under headings.
+func (c *comparison) page() []block.Block {
+	out := []block.Block{c.sides()}
+	if c.Other != "" {
+		p := block.Paragraph{Tone: block.Quiet, Text: "Verdicts are about the values.",
+			Links: []block.Link{{Text: "Judge by the ratio to the baseline, in which a change of the host cancels out", Href: c.Other}}}
+		if c.all[0].By == compare.ByLoss {
+			p.Text = "Verdicts are about the ratio to the baseline, in which a change of the host cancels out."
+			p.Links[0].Text = "Judge by value"
+		}
+		out = append(out, p)
+	}
+	out = append(append(out, c.chart()...), filled(c.table))
+	for _, d := range c.details(c.table, append(c.findings, c.notes...)) {
+		out = append(out, block.Heading{Text: d.heading}, d.Block)
+	}
+	return append(out, block.Heading{Text: howCompared}, c.method())
+}
+
+// folded returns the form for a comment on a pull request: the important rows, and the details in folds.
+func (c *comparison) folded() []block.Block {
+	shown := important(c.table, importantRows)
+	out := []block.Block{filled(shown)}
+	if c.findings != nil {
+		out = append(out, block.Notes{Items: c.findings})
+	}
+	for _, d := range c.details(shown, c.notes) {
+		out = append(out, block.Fold{Summary: format.Capital(d.summary), Blocks: []block.Block{d.Block}})
+	}
+	return append(out, block.Fold{Summary: howCompared, Blocks: []block.Block{c.sides(), c.method()}})
+}
+
+// short returns the form for a terminal: the important rows with their notes, some differences, and the command that
+// prints the rest.
+func (c *comparison) short() []block.Block {
+	shown := important(c.table, shortRows)
+	out := []block.Block{c.sides(), filled(shown)}
+	notes := slices.DeleteFunc(slices.Clone(c.findings), func(n block.Note) bool { return n.Tone == block.Quiet || n.Label == rules.EnvironmentDiffers.ID }) // the differences follow
+	for _, n := range c.notes {
+		if n.Hint = ""; shown.Refers(n.Number) {
+			notes = append(notes, n)
+		}
+	}
+	if notes != nil {
+		out = append(out, block.Notes{Items: notes})
+	}
+	var left []string
+	for _, d := range c.details(shown, c.notes) {
+		if d.differences != nil {
+			out = append(out, block.Paragraph{Text: d.heading + ": " + strings.Join(format.Cut(d.differences, shortDifferences, "difference"), "; ") + ".", Joined: notes != nil})
+		}
+		if d.differences == nil || len(d.differences) > shortDifferences {
+			left = append(left, d.summary)
+		}
+	}
+	return append(out, block.Paragraph{Text: "Unpaired: a drift between the runs is in these ratios.", Tone: block.Quiet, Joined: true},
+		block.Steps{Steps: []block.Step{{Name: "Details", Command: c.Short, About: strings.Join(left, ", ")}}})
+}
+
+// A detail of a comparison has a heading on a page. Folds and short documents use its summary instead.
+type detail struct {
+	heading, summary string
+	block.Block
+	differences []string // between the environments of the runs
+}
+
+// details returns what follows the shown rows: all rows if some are not shown, the notes, the cells that only one of the
+// runs has, and the differences between their environments.
+func (c *comparison) details(shown block.Table, notes []block.Note) (out []detail) {
+	if n := len(c.table.Rows); len(shown.Rows) < n {
+		out = append(out, detail{"", "all " + format.Plural(n, "cell"), c.table, nil})
+	}
+	if notes != nil {
+		out = append(out, detail{"Notes", format.Plural(len(notes), "note"), block.Notes{Items: notes}, nil})
+	}
+	for _, one := range c.all {
+		for k, only := range [][]compare.CellMetric{one.OnlyA, one.OnlyB} {
+			if len(only) == 0 {
+				continue
+			}
+			where := "only in " + one.SideName(k)
+			if k == 0 && len(c.all) > 1 {
+				where += ", and not in " + one.Letter
+			}
+			var names []string
+			for _, x := range only {
+				names = append(names, x.String())
+			}
+			out = append(out, detail{format.Capital(where), format.Plural(len(only), "cell") + " " + where, quiet(names, shownOnly), nil})
+		}
+		if all := differences(one); all != nil {
+			heading := "Differences"
+			if len(c.all) > 1 {
+				heading += " of " + one.Letter + " and A"
+			}
+			out = append(out, detail{heading, format.Plural(len(all), "difference") + " in the environment", quiet(all, shownDifferences), all})
+		}
+	}
+	return out
+}
+
+// chart returns the plot of all changes, or nil if there are no ratios.
+func (c *comparison) chart() []block.Block {
+	one := c.all[0]
+	what, favour := "B over A", "B"
+	if one.By == compare.ByLoss {
+		what = "B’s ratio to " + one.B.Baseline + " over A’s"
+	}
+	if len(c.all) > 1 {
+		what, favour = strings.Replace(what, "B", "Each run", 1), "the letter"
+	}
+	wide := changeForest(what, c.all, c.at, wideForest)
+	if wide == nil {
+		return nil
+	}
+	return []block.Block{block.Charts{Charts: []block.Chart{{Name: "changes", Drawing: *wide, Narrow: *changeForest(what, c.all, c.at, narrowForest),
+		Key: verdictKeys, Views: []string{"× slower", "% of A"},
+		Caption: what + ", with 95 % intervals on a logarithmic axis. Right of 1 is in the favour of " + favour +
+			". The shaded band is the margin of ± " + format.Percent(one.Margin) + "."}}}}
+}
+
+// method describes how the runs were compared.
+func (c *comparison) method() block.Paragraph {
+	text := c.all[0].Method()
+	if len(c.all) > 1 {
+		text = "Each letter’s ratios are to A; above 1 the letter is better. " + text +
+			" Verdicts of each run are adjusted for their number, and not those of several runs together."
+	}
+	return block.Paragraph{Text: text, Tone: block.Quiet}
+}
+
+// quiet lists texts. A page shows the first of them, and the rest on demand.
+func quiet(texts []string, shown int) block.List {
+	l := block.List{Shown: shown}
+	for _, s := range texts {
+		l.Items = append(l.Items, block.Item{Text: s, Tone: block.Quiet})
+	}
+	return l
+}
+
+// filled returns the table, or a sentence if it is empty.
+func filled(t block.Table) block.Block {
+	if len(t.Rows) == 0 {
+		return block.Paragraph{Text: "These runs have no workload and target in common.", Tone: block.Quiet}
+	}
+	return t
+}
+
 // sides lists the runs, with links to them.
-func sides(all []*compare.Comparison, o ComparisonOptions) block.List {
+func (c *comparison) sides() block.List {
 	side := func(letter string, r *report.Report, answer string) block.Item {
 		it := block.Item{Text: letter + ": " + compare.RunLine(r), Tone: block.Quiet}
-		if answer != "" && len(all) > 1 {
+		if answer != "" && len(c.all) > 1 {
 			it.Text += ". " + answer
 		}
-		if o.Run != nil {
-			href, base := o.Run(r.Run)
+		if c.Run != nil {
+			href, base := c.Run(r.Run)
 			it.Links = append(it.Links, block.Link{Text: "report of " + letter, Href: href})
 			if base != "" && letter != "A" {
-				other := strings.TrimSuffix("others", map[bool]string{true: "s"}[len(all) == 1])
+				other := strings.TrimSuffix("others", map[bool]string{true: "s"}[len(c.all) == 1])
 				it.Links = append(it.Links, block.Link{Text: "compare the " + other + " with this one", Href: base})
 			}
 		}
 		return it
 	}
-	l := block.List{Items: []block.Item{side("A", all[0].A, "")}}
-	for _, c := range all {
-		l.Items = append(l.Items, side(c.Letter, c.B, c.Answer))
+	l := block.List{Items: []block.Item{side("A", c.all[0].A, "")}}
+	for _, one := range c.all {
+		l.Items = append(l.Items, side(one.Letter, one.B, one.Answer))
 	}
 	return l
 }
@@ -240,8 +287,7 @@ func notesOf(all []*compare.Comparison) (findings, numbered []block.Note, refs [
 
 // differences lists the facts that differ between the runs. From a long fact, it removes the words at the start and at
 // the end that are the same in both runs.
-func differences(c *compare.Comparison) block.List {
-	l := block.List{Shown: shownDifferences}
+func differences(c *compare.Comparison) (out []string) {
 	for _, d := range c.Differences {
 		if ansi.StringWidth(d.A)+ansi.StringWidth(d.B) > longestFact {
 			x, y := strings.Fields(d.A), strings.Fields(d.B)
@@ -258,9 +304,9 @@ func differences(c *compare.Comparison) block.List {
 		if where := d.Place(3); where != "" {
 			s += " (" + where + ")"
 		}
-		l.Items = append(l.Items, block.Item{Text: s, Tone: block.Quiet})
+		out = append(out, s)
 	}
-	return l
+	return out
 }
 
 // weightOf returns the weight of a row for the table outside the folds. Worse rows weigh most, then lost ones, better
@@ -281,6 +327,9 @@ func weightOf(r *compare.Change) float64 {
 
 // important returns the table with only the `most` rows of the largest weight, in their original order.
 func important(t block.Table, most int) block.Table {
+	if len(t.Rows) <= most {
+		return t
+	}
 	order := slices.Clone(t.Rows)
 	slices.SortStableFunc(order, func(x, y block.Row) int { return int(y.Weight - x.Weight) })
 	least, ties := order[most-1].Weight, 0
