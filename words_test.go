@@ -27,7 +27,7 @@ var unwanted = []struct {
 	{regexp.MustCompile(`\bkeeps [0-9.%a-z]+ % of\b`), "N× slower than"},
 	{regexp.MustCompile(`\bnot to be quoted\b|\bcondemn(s|ed)?\b`), "invalid"},
 	{regexp.MustCompile(`\bno loss is sure\b`), "no difference found yet"},
-	{regexp.MustCompile(`\bnext to nothing\b`), "too noisy to call"},
+	{regexp.MustCompile(`\bnext to nothing\b`), "too noisy"},
 	{regexp.MustCompile(`\b(go|goes|going|went|gone) on\b`), "continue, resume"},
 	{regexp.MustCompile(`\bmateriali[sz]e[sd]?\b`), "hydrate, copy in"},
 	{regexp.MustCompile(`\b(nobody|somebody|whoever)\b`), "another process, another user, the caller"},

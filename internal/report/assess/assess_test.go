@@ -390,8 +390,8 @@ func sentenceCases() map[string]assessCase {
 		"condemned":             {cells: []reporttest.CellSpec{disk, loss, cond(bad)}, kind: SaysSum, want: "Of 2 comparisons: 1 worse, 1 without a verdict. Invalid results: a cache answered, not the device."},
 		"condemned and doubted": {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 5000, func(c *reporttest.CellSpec) { c.Findings = []iotax.Finding{reporttest.Warn(rules.NotSteady)} }), cond(bad)}, kind: SaysSum, want: "Invalid results: a cache answered, not the device. Warnings: no steady state."},
 		"the sum of all": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 10000, nil), reporttest.Reads("c", 20000, nil), reporttest.Reads("d", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, kind: SaysSum,
-			want: "Of 4 comparisons: 1 worse, 1 better, 1 the same within ± 5 %, 1 too noisy to call. "},
-		"nothing known": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = 4 })}, kind: SaysUnsure, want: "More rounds would decide: too noisy to call: b / 4k read."},
+			want: "Of 4 comparisons: 1 worse, 1 better, 1 the same within ± 5 %, 1 too noisy. "},
+		"nothing known": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = 4 })}, kind: SaysUnsure, want: "More rounds would decide: too noisy: b / 4k read."},
 		"imported is not fair": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysSum, want: "The trials were imported and not measured in turns: nothing shows whether the comparison is fair.",
 			change: func(r *iotax.Run, _ []*iotax.Trial) {
 				r.Environment = map[string]string{iotax.FactOrigin: iotax.OriginImport}
@@ -483,7 +483,7 @@ func TestAnswers(t *testing.T) {
 		{reporttest.Flat50, reporttest.Flat100, iotax.Down, nothing, "w m on b is 2.0× more than on a."},
 		{reporttest.Flat50, reporttest.Flat100, iotax.Up, nothing, "No loss found. w m on b is 2.0× faster than on a."},
 		{reporttest.Flat100, reporttest.Flat100, iotax.Up, nothing, "No difference found: the comparison with a is within ± 5 %."},
-		{reporttest.Flat100, []float64{50, 200, 80, 120, 100, 100}, iotax.Up, nothing, "No difference found between a and b. It is too noisy to call: b could be up to 2.0× slower or 2.0× faster."},
+		{reporttest.Flat100, []float64{50, 200, 80, 120, 100, 100}, iotax.Up, nothing, "No difference found between a and b. It is too noisy: b could be up to 2.0× slower or 2.0× faster."},
 		{reporttest.Flat100, reporttest.Flat50, iotax.Up, func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Err = "gone" }, "No target could be compared with a: see the notes."},
 		{reporttest.Flat100, nil, iotax.Up, func(r *iotax.Run, _ []*iotax.Trial) { r.Targets = r.Targets[:1] }, "Only a was measured: there is nothing to compare it with."},
 		{nil, nil, iotax.Up, func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[0].Err = "gone" }, "Nothing was measured: a could not be opened."},

@@ -122,17 +122,17 @@ func (a *assessing) undecided(cells []assessed, judged, noisy, few int) string {
 	case noisy == 0 && few == judged:
 		return fmt.Sprintf("No verdict yet against %s. Too few %ss for a verdict: %d of %d", a.Baseline, a.Lacks(), few, judged)
 	case few > 0:
-		return fmt.Sprintf("No difference found yet against %s. Of %d comparisons %d are too noisy to call, and %d have too few %ss",
+		return fmt.Sprintf("No difference found yet against %s. Of %d comparisons %d are too noisy, and %d have too few %ss",
 			a.Baseline, judged, noisy, few, a.Lacks())
 	}
-	tooNoisy := fmt.Sprintf("%d of %d comparisons are too noisy to call", noisy, judged)
+	tooNoisy := fmt.Sprintf("%d of %d comparisons are too noisy", noisy, judged)
 	switch {
 	case judged == 1:
-		tooNoisy = "It is too noisy to call"
+		tooNoisy = "It is too noisy"
 	case noisy == judged && noisy == 2:
-		tooNoisy = "Both comparisons are too noisy to call"
+		tooNoisy = "Both comparisons are too noisy"
 	case noisy == judged:
-		tooNoisy = fmt.Sprintf("All %d comparisons are too noisy to call", judged)
+		tooNoisy = fmt.Sprintf("All %d comparisons are too noisy", judged)
 	}
 	one := cells[0].r.Target
 	if slices.ContainsFunc(cells, func(c assessed) bool { return c.r.Target != one || c.r.Against != a.Baseline }) {
@@ -397,7 +397,7 @@ func (a *assessing) unsure(cells []assessed) {
 	}
 	said := format.Cut(parts, format.Listed, "cell")
 	if len(dark) > 0 {
-		said = append(said, format.TooNoisyToCall+": "+format.Enumerate(dark, format.Listed, "cell"))
+		said = append(said, stat.TooNoisy+": "+format.Enumerate(dark, format.Listed, "cell"))
 	}
 	if len(few) > 0 {
 		said = append(said, fmt.Sprintf("too few %ss: ", a.Lacks())+format.Enumerate(few, format.Listed, "cell"))

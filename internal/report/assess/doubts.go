@@ -54,7 +54,7 @@ type Outcome struct {
 	Of   []stat.Verdict
 }
 
-// Count returns the number of verdicts for each outcome: "5 worse", "1 too noisy to call". It omits outcomes without
+// Count returns the number of verdicts for each outcome: "5 worse", "1 too noisy". It omits outcomes without
 // verdicts.
 func Count(verdicts []stat.Verdict, outcomes []Outcome) (out []string) {
 	for _, o := range outcomes {
@@ -85,7 +85,7 @@ func (a *assessing) sum(cells []assessed) {
 	n := len(verdicts)
 	parts := Count(verdicts, []Outcome{{"worse", []stat.Verdict{stat.Worse}}, {"better", []stat.Verdict{stat.Better}},
 		{"the same within ± " + format.Percent(a.Margin), []stat.Verdict{stat.Equivalent, stat.BelowMargin}},
-		{"too noisy to call", []stat.Verdict{stat.Inconclusive}}, {"too few " + a.Lacks() + "s", []stat.Verdict{stat.TooFew}},
+		{stat.TooNoisy, []stat.Verdict{stat.Inconclusive}}, {"too few " + a.Lacks() + "s", []stat.Verdict{stat.TooFew}},
 		{"without a verdict", []stat.Verdict{stat.NotComparable, stat.TooManyDiscarded, stat.NotRanked, stat.NoResult}}})
 	text := ""
 	if n > 1 {

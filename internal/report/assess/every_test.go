@@ -59,28 +59,28 @@ func answerCases() map[string]assessCase {
 		"gains":                 {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 20000, nil), reporttest.Reads("b", 30000, nil)}, want: "No loss found in 2 comparisons. Largest gain: 4k read on b is 3.0× faster than on disk."},
 		"same":                  {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil)}, want: "No difference found: the comparison with disk is within ± 5 %."},
 		"all same":              {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil), reporttest.Reads("b", 10000, nil)}, want: "No difference found: all 2 comparisons with disk are within ± 5 %."},
-		"unsure":                {cells: []reporttest.CellSpec{disk, noisy}, want: "No difference found between disk and a. It is too noisy to call: a could be up to 1.2× slower or 1.1× faster."},
+		"unsure":                {cells: []reporttest.CellSpec{disk, noisy}, want: "No difference found between disk and a. It is too noisy: a could be up to 1.2× slower or 1.1× faster."},
 		"one disk": {cells: []reporttest.CellSpec{disk, noisy}, change: func(r *iotax.Run, _ []*iotax.Trial) {
 			for i := range r.Targets {
 				r.Targets[i].Machine, r.Targets[i].Facts = "host", map[string]string{"filesystem": "ext4", iotax.FactDeviceName: "vda", iotax.FactDeviceDisk: "vda"}
 			}
-		}, want: "No difference found between disk and a (both ext4 on vda: the same disk). It is too noisy to call: a could be"},
-		"three unsure":       {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, wider), reporttest.Reads("c", 9500, wider)}, want: "No difference found yet against disk. All 3 comparisons are too noisy to call."},
-		"some unsure":        {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 10000, nil)}, want: "No difference found yet against disk. 1 of 2 comparisons are too noisy to call."},
+		}, want: "No difference found between disk and a (both ext4 on vda: the same disk). It is too noisy: a could be"},
+		"three unsure":       {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, wider), reporttest.Reads("c", 9500, wider)}, want: "No difference found yet against disk. All 3 comparisons are too noisy."},
+		"some unsure":        {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 10000, nil)}, want: "No difference found yet against disk. 1 of 2 comparisons are too noisy."},
 		"tied":               {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 2000, wide), reporttest.Reads("c", 2100, wide)}, want: "c and b are the slowest: 4k read is 5.0× slower than on disk."},
 		"all tied":           {cells: []reporttest.CellSpec{disk, reporttest.Reads("b", 2000, wide), reporttest.Reads("c", 2100, wide)}, want: "b and c are slower: 4k read is 5.0× and 4.8× slower than on disk."},
 		"three tied":         {cells: []reporttest.CellSpec{disk, reporttest.Reads("b", 2000, wide), reporttest.Reads("c", 2100, wide), reporttest.Reads("d", 2050, wide)}, change: emulated(1, 2, 3), want: "d, b and c (all emulated) are slower: 4k read is 4.8 to 5.1× slower than on disk."},
 		"emulated":           {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 2000, nil)}, change: emulated(1, 2), want: "b (emulated) is the slowest: 4k read is 5.0× slower than on disk."},
 		"tied and emulated":  {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 2000, wide), reporttest.Reads("c", 2100, wide)}, change: emulated(2, 3), want: "c and b (both emulated) are the slowest: "},
 		"tied, one emulated": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 2000, wide), reporttest.Reads("c", 2100, wide)}, change: emulated(3), want: "c (emulated) and b are the slowest: "},
-		"all unsure":         {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, want: "No difference found yet against disk. Both comparisons are too noisy to call."},
+		"all unsure":         {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, want: "No difference found yet against disk. Both comparisons are too noisy."},
 		"unsure and no pair": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, nil)}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {
 				if t.Target == "b" && t.Round > 0 || t.Target == "disk" && t.Round == 0 {
 					t.Err = "gone"
 				}
 			}
-		}, want: "No difference found yet against disk. It is too noisy to call."},
+		}, want: "No difference found yet against disk. It is too noisy."},
 		"not ranked": {cells: []reporttest.CellSpec{disk, loss}, change: volatile, want: "No target can be ranked against disk: a flush does not promise the same there."},
 		"without a direction": {cells: []reporttest.CellSpec{disk, loss}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {
@@ -110,7 +110,7 @@ func answerCases() map[string]assessCase {
 					t.Err = "gone"
 				}
 			}
-		}, want: "Of 2 comparisons 1 are too noisy to call, and 1 have too few rounds."},
+		}, want: "Of 2 comparisons 1 are too noisy, and 1 have too few rounds."},
 		"loss of all": {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 5000, nil), took("disk", 1), took("a", 3)}, want: "Largest loss: clone first duration on a is 3.0× slower than on disk."},
 	}
 }
@@ -153,12 +153,12 @@ var everySentence = []struct{ says, stands, silent string }{
 	{" (both %s: the same disk)", "answer/one disk", "answer/unsure"},
 	{"%s: %s could be up to %s or %s", "answer/unsure", "answer/all unsure"},
 	{"No difference found yet against %s. %s", "answer/all unsure", "answer/unsure"},
-	{"It is too noisy to call", "answer/unsure", "answer/few"},
-	{"Both comparisons are too noisy to call", "answer/all unsure", "answer/unsure"},
-	{"All %d comparisons are too noisy to call", "answer/three unsure", "answer/all unsure"},
-	{"%d of %d comparisons are too noisy to call", "answer/some unsure", "answer/all unsure"},
+	{"It is too noisy", "answer/unsure", "answer/few"},
+	{"Both comparisons are too noisy", "answer/all unsure", "answer/unsure"},
+	{"All %d comparisons are too noisy", "answer/three unsure", "answer/all unsure"},
+	{"%d of %d comparisons are too noisy", "answer/some unsure", "answer/all unsure"},
 	{"No verdict yet against %s. Too few %ss for a verdict: %d of %d", "answer/few", "answer/unsure"},
-	{"No difference found yet against %s. Of %d comparisons %d are too noisy to call, and %d have too few %ss", "answer/unsure and few", "answer/few"},
+	{"No difference found yet against %s. Of %d comparisons %d are too noisy, and %d have too few %ss", "answer/unsure and few", "answer/few"},
 	{"No target can be ranked against %s: see the notes", "answer/without a direction", "answer/not ranked"},
 	{"No target can be ranked against %s: a flush does not promise the same there", "answer/not ranked", "answer/without a direction"},
 	{"Nothing was measured, every trial failed: ", "answer/all failed", "answer/no trials"},
@@ -220,7 +220,7 @@ var everySentence = []struct{ says, stands, silent string }{
 
 	{"Noisy, trials vary by %s or more: %s.", "sentence/noise", "sentence/quiet"},
 	{"the same within ± ", "sentence/the sum of all", "sentence/not fair"},
-	{"too noisy to call", "sentence/the sum of all", "sentence/not fair"},
+	{"too noisy", "sentence/the sum of all", "sentence/not fair"},
 	{"too few ", "sentence/too few", "sentence/sure"},
 	{"without a verdict", "sentence/condemned", "sentence/not fair"},
 	{"Of %d comparisons: %s. ", "sentence/not fair", "answer/alone"},

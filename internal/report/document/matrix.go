@@ -22,7 +22,7 @@ const (
 	mostAcross  = 8  // maximum number of rows if targets are the columns, because their names take several lines
 	mostNotes   = 5
 	fewNotes    = 2 // maximum number of notes in a tight document
-	mostUnsure  = 2 // if there are more cells too noisy to call, their notes omit the intervals; one more is allowed if only one target is compared
+	mostUnsure  = 2 // if there are more cells too noisy, their notes omit the intervals; one more is allowed if only one target is compared
 )
 
 // matrix returns a table of the loss of each target under each workload, followed by the counts of verdicts and by
@@ -169,7 +169,7 @@ type making struct {
 	longest  float64            // the largest loss, as a factor
 	plain    bool               // not all ratios compare speed
 	compared bool
-	unsure   int // number of cells too noisy to call
+	unsure   int // number of cells too noisy
 
 	mostUnsure int
 	mostNotes  int

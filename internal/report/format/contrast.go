@@ -30,9 +30,6 @@ func ContrastOf(metric string, better iotax.Better, unit string) Contrast {
 	return Contrast{"lower", "higher", down}
 }
 
-// TooNoisyToCall is printed instead of a ratio whose interval is too wide for a decision.
-const TooNoisyToCall = stat.TooNoisy + " to call"
-
 const (
 	asTimes   = 1.2  // larger differences are printed as a multiple, smaller ones as a percentage
 	noPercent = 2    // larger bounds are never printed as a percentage
@@ -141,7 +138,7 @@ func (c Contrast) vague(i stat.Interval) (string, bool) {
 	case !(i.Estimate > 0) || math.IsInf(i.Estimate, 0):
 		return Dash, true
 	case Noisy(i):
-		return TooNoisyToCall, true
+		return stat.TooNoisy, true
 	case wide(i) && i.Lo > 1:
 		return "at least " + c.side(i.Lo, factor(i.Lo) >= asTimes), true
 	case wide(i):
@@ -169,7 +166,7 @@ func (c Contrast) side(ratio float64, times bool) string {
 // amount formats the size of a difference without a unit: as a multiple, or as the change of the value in percent.
 func (c Contrast) amount(ratio float64, times bool) string {
 	if times {
-		return digits(factor(ratio))
+		return digits(factor(ratio), 2)
 	}
 	if c.down {
 		ratio = 1 / ratio
@@ -177,5 +174,5 @@ func (c Contrast) amount(ratio float64, times bool) string {
 	if math.Abs(ratio-1) < atAll {
 		return "0"
 	}
-	return shortest(digits(100 * math.Abs(ratio-1)))
+	return shortest(digits(100*math.Abs(ratio-1), 2))
 }

@@ -30,7 +30,7 @@ func Share(i stat.Interval) string {
 	case wide(i):
 		return bounds(i, 100, " %")
 	}
-	return around(stat.Interval{Estimate: 100 * i.Estimate, Lo: 100 * i.Lo, Hi: 100 * i.Hi}, " %", "–")
+	return around(i, 100, " %", "–")
 }
 
 // Times formats a ratio as a multiple: "3.2× [2.9–3.5]". For a wide interval, only the bounds are printed.
@@ -38,23 +38,32 @@ func Times(i stat.Interval) string {
 	if wide(i) {
 		return bounds(i, 1, "×")
 	}
-	return around(i, "×", "–")
+	return around(i, 1, "×", "–")
 }
 
-// around formats the estimate with its unit, followed by the bounds.
-func around(i stat.Interval, unit, between string) string {
-	p := place(i)
-	s := cut(i.Estimate, p) + unit
-	if Finite(i) {
-		s += " [" + cut(i.Lo, p) + between + cut(i.Hi, p) + "]"
+// around formats the estimate with its unit, followed by the bounds, with two digits each. A narrow interval has three
+// digits. Otherwise, 2.04 [2.01, 2.08] would become 2.0 [2.0, 2.1]. Ratios from 1 to 1.2 are rounded to hundredths, as
+// those below 1 are, so that readers can compare them with 1 and with the margin.
+func around(i stat.Interval, by float64, unit, between string) string {
+	if !Finite(i) {
+		return digits(by*i.Estimate, 2) + unit
 	}
-	return s
+	narrow := i.Hi-i.Lo <= i.Estimate/10
+	show := func(x float64) string {
+		if narrow {
+			return digits(by*x, 3)
+		} else if x >= .995 && x < asTimes {
+			return Fixed(by*x, Places(by, math.NaN())-1)
+		}
+		return digits(by*x, 2)
+	}
+	return show(i.Estimate) + unit + " [" + show(i.Lo) + between + show(i.Hi) + "]"
 }
 
 // bounds formats those bounds that are within a factor of 10 of the estimate: "between 0.30× and 2.1×", "more than
 // 3.0×".
 func bounds(i stat.Interval, by float64, unit string) string {
-	lo, hi := digits(by*i.Lo)+unit, digits(by*i.Hi)+unit
+	lo, hi := digits(by*i.Lo, 2)+unit, digits(by*i.Hi, 2)+unit
 	low, high := i.Lo >= i.Estimate/10, i.Hi <= 10*i.Estimate
 	switch {
 	case low && high:
@@ -67,31 +76,15 @@ func bounds(i stat.Interval, by float64, unit string) string {
 	return "an unknown multiple"
 }
 
-// digits formats x with two significant digits.
-func digits(x float64) string {
-	p := Places(x, math.NaN())
+// digits formats x with n significant digits.
+func digits(x float64, n int) string {
+	p := Places(x, math.NaN()) + 2 - n
 	s := Fixed(x, p)
-	if y, err := strconv.ParseFloat(s, 64); err == nil && Places(y, math.NaN()) > p { // for example, 0.996 became 1.00
+	if y, err := strconv.ParseFloat(s, 64); err == nil && Places(y, math.NaN())+2-n > p { // for example, 0.996 became 1.00
 		return Fixed(x, p+1)
 	}
 	return s
 }
-
-// place returns the decimal place for rounding a ratio and its bounds: two digits of the lower bound, or three if the
-// interval is narrow.
-func place(i stat.Interval) int {
-	if !Finite(i) {
-		return Places(i.Estimate, math.NaN())
-	}
-	p := Places(i.Lo, math.NaN())
-	if i.Hi-i.Lo <= i.Estimate/10 {
-		p--
-	}
-	return p
-}
-
-// cut formats x rounded at a decimal place, with at most three digits.
-func cut(x float64, p int) string { return Fixed(x, max(p, Places(x, math.NaN())-1)) }
 
 // Inverse returns the interval of the inverse ratio.
 func Inverse(i stat.Interval) stat.Interval {
@@ -107,11 +100,11 @@ func Ratio(i stat.Interval) string {
 	case Noisy(i):
 		return stat.TooNoisy
 	case wide(i) && i.Lo > 1:
-		return "≥ " + digits(i.Lo) + "×"
+		return "≥ " + digits(i.Lo, 2) + "×"
 	case wide(i):
-		return "≤ " + digits(i.Hi) + "×"
+		return "≤ " + digits(i.Hi, 2) + "×"
 	}
-	return around(i, "×", ", ")
+	return around(i, 1, "×", ", ")
 }
 
 // Percent formats a ratio as a percentage: "3 %", "0.4 %", "12 %".
