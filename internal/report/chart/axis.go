@@ -2,7 +2,6 @@ package chart
 
 import (
 	"math"
-	"strconv"
 
 	"iotax/internal/report/format"
 )
@@ -43,10 +42,13 @@ func Log(label string, lo, hi float64, unit string) Axis {
 	if !(lo > 0) || math.IsInf(hi, 0) {
 		return Axis{}
 	}
-	for _, t := range ticks(a.Lo, a.Hi) {
-		sc := format.ScaleOf(unit, t) // round, so that 0.0002 s becomes 200 µs and not 200.00000000000003 µs
-		label := strconv.FormatFloat(math.Round(t/sc.Factor*1e6)/1e6, 'g', -1, 64) + sc.Prefix
-		a.Ticks = append(a.Ticks, Tick{t, format.WithUnit(label, sc.Unit)})
+	base := format.Base(unit, a.Lo)
+	for _, t := range ticks(a.Lo/base, a.Hi/base) {
+		scale := t
+		if format.Binary(unit) {
+			scale = base
+		}
+		a.Ticks = append(a.Ticks, Tick{t * base, format.Tick(t*base, scale, unit)})
 	}
 	return a
 }
@@ -59,9 +61,7 @@ func ticks(lo, hi float64) (out []float64) {
 	out = nil
 	step := format.Step((hi-lo)/7, "")
 	for k := math.Ceil(lo / step); k*step <= hi; k++ {
-		if t, err := strconv.ParseFloat(strconv.FormatFloat(k*step, 'g', 10, 64), 64); err == nil { // avoids 0.30000000000000004
-			out = append(out, t)
-		}
+		out = append(out, k*step)
 	}
 	return out
 }
@@ -71,7 +71,7 @@ func Ratios(lo, hi float64) Axis {
 	a := Axis{Lo: lo, Hi: hi, Log: true}
 	for _, t := range ticks(lo, hi) {
 		if math.Abs(math.Log(t)) > .03*math.Log(hi/lo) {
-			a.Ticks = append(a.Ticks, Tick{t, strconv.FormatFloat(t, 'g', -1, 64) + "×"})
+			a.Ticks = append(a.Ticks, Tick{t, format.Plain(t) + "×"})
 		}
 	}
 	a.Ticks = append([]Tick{{1, "1×"}}, a.Ticks...) // horizontal omits labels that would touch an earlier one, so 1 comes first
@@ -83,7 +83,7 @@ func Ratios(lo, hi float64) Axis {
 func Multiples(lo, hi float64) (a Axis, percent []Tick) {
 	a, one := Ratios(lo, hi), Tick{1, "1×"}
 	for _, t := range a.Ticks {
-		percent = append(percent, Tick{t.At, strconv.FormatFloat(100*t.At, 'g', 6, 64) + " %"})
+		percent = append(percent, Tick{t.At, format.Plain(100*t.At) + " %"})
 	}
 	a.Ticks = []Tick{one}
 	for _, t := range Ratios(1, math.Max(1/lo, hi)).Ticks[1:] {

@@ -7,11 +7,14 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"iotax"
 )
 
 // elements parses a drawing as strict XML, as programs other than browsers do.
@@ -159,36 +162,72 @@ func TestHuesAndDashes(t *testing.T) {
 	}
 }
 
-// An axis with a small range has labelled ticks too, with one at 1 if 1 is in the range.
+// The ticks of any axis are round, and their labels are their values. There are at least two, also in a small range. An
+// axis of ratios has one at 1.
 func TestTicks(t *testing.T) {
-	for _, c := range [][2]float64{{.03, 1.07}, {.9, 1.1}, {.5, 30}} {
-		a, percent := Multiples(c[0], c[1])
-		if len(a.Ticks) < 3 || len(percent) < 3 {
-			t.Errorf("%v: %v, %v", c, a.Ticks, percent)
-		}
-		for _, tick := range a.Ticks {
-			if x := math.Max(tick.At, 1/tick.At); tick.Label != strconv.FormatFloat(x, 'g', 6, 64)+"×" {
-				t.Errorf("%v: %v", c, tick)
+	rapid.Check(t, func(t *rapid.T) {
+		lo := math.Exp(rapid.Float64Range(-12, 20).Draw(t, "log lo"))
+		hi := lo * math.Exp(rapid.OneOf(rapid.Float64Range(.01, .3), rapid.Float64Range(.3, 9)).Draw(t, "log range"))
+		unit := rapid.SampledFrom([]string{iotax.Seconds, iotax.Bytes, iotax.BytesPerSecond, iotax.PerSecond, iotax.Count, iotax.RatioUnit}).Draw(t, "unit")
+		below, above := math.Exp(-rapid.Float64Range(.01, 7).Draw(t, "below")), math.Exp(rapid.Float64Range(.01, 7).Draw(t, "above"))
+		multiples, percent := Multiples(below, above)
+		same := func(at float64) float64 { return at }
+		for name, a := range map[string]struct {
+			Axis
+			value func(at float64) float64
+		}{"linear": {Linear("", hi, unit), same}, "log": {Log("", lo, hi, unit), same}, "ratios": {Ratios(below, above), same}, "far ratios": {Ratios(lo, hi), same},
+			"multiples": {multiples, func(at float64) float64 { return math.Max(at, 1/at) }}, "percent": {Axis{Lo: below, Hi: above, Ticks: percent}, same}} {
+			var values []float64 // in the unit of the label
+			var factors []float64
+			for _, tick := range a.Ticks {
+				if !a.has(tick.At) {
+					continue
+				}
+				x, factor := labelled(t, tick.Label)
+				if want := a.value(tick.At); math.Abs(x*factor-want) > 1e-6*want {
+					t.Fatalf("%s %v: the tick at %g is labelled %q", name, a.Axis, tick.At, tick.Label)
+				}
+				values, factors = append(values, x), append(factors, factor)
+			}
+			for i, x := range values {
+				gap := x // to the nearest other tick
+				for k, y := range values {
+					if d := math.Abs(x - y*factors[k]/factors[i]); d > 1e-9*x {
+						gap = math.Min(gap, d)
+					}
+				}
+				fine := math.Pow10(int(math.Floor(math.Log10(gap)+1e-6))) / 2
+				if off := math.Abs(x/fine - math.Round(x/fine)); off > 1e-4 {
+					t.Fatalf("%s: %g is not round among %v: %v", name, x, values, a.Ticks)
+				}
+			}
+			if name != "linear" && name != "log" && a.has(1) && !slices.Contains(values, 1) && !slices.Contains(values, 100) {
+				t.Fatalf("%s: no tick at 1: %v", name, a.Ticks)
+			}
+			if len(values) < 2 {
+				t.Fatalf("%s from %g to %g: %v", name, a.Lo, a.Hi, a.Ticks)
 			}
 		}
-		for _, tick := range percent {
-			if tick.Label != strconv.FormatFloat(100*tick.At, 'g', 6, 64)+" %" {
-				t.Errorf("%v: %v", c, tick)
-			}
-		}
+	})
+}
+
+// labelled returns the number of a tick's label and the factor of its unit.
+func labelled(t *rapid.T, label string) (x, factor float64) {
+	number := strings.TrimRight(label, " BGKikmMnsTµ/%×")
+	x, err := strconv.ParseFloat(number, 64)
+	if err != nil || strings.Contains(number, "e") {
+		t.Fatalf("label %q: %v", label, err)
 	}
-	for _, c := range [][2]float64{{.26, .39}, {.84, .86}, {.9, 1.1}, {.001, 30}, {97, 103}} {
-		a := Ratios(c[0], c[1])
-		seen := map[string]bool{}
-		for _, tick := range a.Ticks {
-			if a.has(tick.At) && !seen[tick.Label] {
-				seen[tick.Label] = true
-			}
-		}
-		if len(seen) < 3 || seen["1×"] != a.has(1) {
-			t.Errorf("%v: %v", c, a.Ticks)
-		}
+	unit := strings.TrimSpace(strings.TrimPrefix(label, number))
+	if unit == "%" {
+		return x, .01
 	}
+	prefix := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(unit, "/s"), "B"), "s"), "×")
+	factor, ok := map[string]float64{"": 1, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}[prefix]
+	if !ok {
+		t.Fatalf("label %q", label)
+	}
+	return x, factor
 }
 
 // Extreme or nearly equal bounds do not cause an endless loop in the search for ticks.

@@ -394,7 +394,7 @@ func heatCharts(heats []report.Heat, hues map[string]int) (out []block.Chart) {
 func secondTicks(most float64) (ticks []chart.Tick) {
 	step := format.Step(most/5, iotax.Count)
 	for k := 0.0; k*step <= most; k++ {
-		ticks = append(ticks, chart.Tick{At: k * step, Label: strconv.FormatFloat(k*step, 'g', 6, 64) + " s"})
+		ticks = append(ticks, chart.Tick{At: k * step, Label: format.Plain(k*step) + " s"})
 	}
 	return ticks
 }

@@ -86,7 +86,7 @@ func Fixed(x float64, p int) string {
 }
 
 // Three formats x with three significant digits.
-func Three(x float64) string { return Fixed(x, Places(x, math.NaN())-1) }
+func Three(x float64) string { return digits(x, 3) }
 
 // shortest removes trailing zeros after a decimal point.
 func shortest(s string) string {
@@ -174,16 +174,26 @@ func Split(s string) (value, brackets string) {
 	return s[:i] + s[j+1:], s[i+1 : j+1]
 }
 
+// Binary reports whether values in the unit are scaled in powers of 1024.
+func Binary(unit string) bool { return unit == iotax.Bytes || unit == iotax.BytesPerSecond }
+
+// Base returns the factor of v's binary unit, in which the ticks of an axis are round. It is 1 for other units.
+func Base(unit string, v float64) float64 {
+	if Binary(unit) {
+		return ScaleOf(unit, v).Factor
+	}
+	return 1
+}
+
 // Step rounds x up to 1, 2 or 5 times a power of ten. Bytes are first scaled to a binary unit such as MiB.
 func Step(x float64, unit string) float64 {
 	if !(x > 0) || math.IsInf(x, 0) {
 		return 1
 	}
-	base := 1.0
-	if unit == iotax.Bytes || unit == iotax.BytesPerSecond {
-		base = ScaleOf(unit, x).Factor
+	base := Base(unit, x)
+	if x /= base; x > 1000 && Binary(unit) {
+		return 1024 * base
 	}
-	x /= base
 	p := math.Pow10(int(math.Floor(math.Log10(x))))
 	for _, m := range []float64{1, 2, 5, 10} {
 		if m*p >= x*(1-1e-9) {
@@ -193,13 +203,21 @@ func Step(x float64, unit string) float64 {
 	return 10 * p * base
 }
 
+// Plain formats a round number without an exponent. It hides errors of arithmetic: 0.3, not 0.30000000000000004.
+func Plain(x float64) string {
+	if y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 10, 64), 64); err == nil {
+		x = y
+	}
+	return strconv.FormatFloat(x, 'f', -1, 64)
+}
+
 // Tick formats v, a multiple of step, for an axis. The unit depends only on step, so that all ticks have the same unit.
 func Tick(v, step float64, unit string) string {
 	if v == 0 {
 		return "0"
 	}
 	sc := ScaleOf(unit, step)
-	return WithUnit(strconv.FormatFloat(math.Round(v/sc.Factor*1000)/1000, 'f', -1, 64)+sc.Prefix, sc.Unit)
+	return WithUnit(Plain(v/sc.Factor)+sc.Prefix, sc.Unit)
 }
 
 // Lone returns an interval with the estimate x and without bounds, which are NaN.
@@ -216,7 +234,6 @@ func Ticks(lo, hi float64) []float64 {
 	at := func(steps []float64) (out []float64) {
 		for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
 			for _, m := range steps {
-				// Parse instead of multiplying: 0.3, not 0.30000000000000004.
 				if x, err := strconv.ParseFloat(fmt.Sprintf("%ge%d", m, int(e)), 64); err == nil && x > lo && x < hi {
 					out = append(out, x)
 				}
