@@ -110,10 +110,10 @@ func (a Axis) at(v, from, to float64) float64 {
 	return from + math.Min(1, math.Max(0, t))*(to-from)
 }
 
-// horizontal draws the grid lines of a horizontal axis, and their labels below bottom. It draws the lines only
-// inside the bands, each given as the y coordinates of its top and bottom. It omits labels that would touch an earlier
-// one.
-func (a Axis) horizontal(c *canvas, left, right, bottom float64, bands ...[2]float64) {
+// horizontal draws the grid lines of a horizontal axis, and their labels at each of the y coordinates. It draws the
+// lines only inside the bands, each given as the y coordinates of its top and bottom. It omits labels that would touch
+// an earlier one.
+func (a Axis) horizontal(c *canvas, left, right float64, labels []float64, bands ...[2]float64) {
 	type span struct{ from, to float64 }
 	var taken []span
 	for _, t := range a.Ticks {
@@ -130,7 +130,9 @@ func (a Axis) horizontal(c *canvas, left, right, bottom float64, bands ...[2]flo
 			free = free && (to+5 < s.from || from-5 > s.to)
 		}
 		if free {
-			c.text(at, bottom+16, "tick", "middle", t.Label)
+			for _, y := range labels {
+				c.text(at, y, "tick", "middle", t.Label)
+			}
 			taken = append(taken, span{from, to})
 		}
 	}

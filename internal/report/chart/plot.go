@@ -104,7 +104,7 @@ func (p Plot) draw() *canvas {
 			last = y
 		}
 	}
-	p.X.horizontal(c, left, right, bottom, [2]float64{top, bottom})
+	p.X.horizontal(c, left, right, []float64{bottom + 16}, [2]float64{top, bottom})
 	c.line("frame", left, bottom, right, bottom)
 	for _, r := range p.Rules {
 		if x := p.X.at(r.X, left, right); finite(x) {

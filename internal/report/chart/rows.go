@@ -2,6 +2,7 @@ package chart
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"iotax/internal/report/format"
@@ -42,7 +43,8 @@ type Row struct {
 }
 
 // Rows draws marks, bars or dots on a common horizontal axis. In drawings at least Wide pixels wide, names and
-// numbers are at the sides, otherwise above each row.
+// numbers are at the sides, otherwise above each row. Drawings with Ends have their axis at the top, where it is seen
+// first, and another one at the bottom if they are tall. Other drawings have it at the bottom, without its label.
 type Rows struct {
 	Title, Desc string
 	Width       float64 // 0 means the constant Width
@@ -63,6 +65,7 @@ const (
 	textRow   = 18.0
 	wideRow   = 28.0
 	nameWidth = 250.0
+	tall      = 400.0
 )
 
 func (r Rows) draw() *canvas {
@@ -73,16 +76,14 @@ func (r Rows) draw() *canvas {
 	if !(c.width > 0) || math.IsInf(c.width, 0) {
 		c.width = Width
 	}
-	left, right, top := 10.0, c.width-10, 8.0
+	left, right, top, across := 10.0, c.width-10, 8.0, c.width
 	if r.Ends[0] != "" {
-		top = 26
+		top = 56 // below the headers, the ends and the ticks
 	}
 	var columns [3]float64 // of figure, bounds and word
 	if c.width >= Wide {
 		left, right, columns = r.columns(c.width)
-		if r.Heads[0] != "" { // the headers need their own line
-			top += 16
-		}
+		across = columns[0]
 	}
 	ys, bottom := r.places(c.width, top)
 	bands := [][2]float64{{top, bottom}}
@@ -104,21 +105,22 @@ func (r Rows) draw() *canvas {
 	if r.Other != nil {
 		views = []int{1, 2}
 	}
-	axis := r.Axis
+	axis, labels := r.Axis, []float64{bottom + 16}
+	if r.Ends[0] != "" {
+		c.text(2, 14, "note", "", shorten(axis.Label, perLine(across)))
+		if labels[0] = top - 6; bottom-top > tall {
+			labels = append(labels, bottom+16)
+		}
+	}
 	for _, c.view = range views {
 		if c.view == 2 {
 			axis.Ticks = r.Other
 		}
-		axis.horizontal(c, left, right, bottom, bands...)
+		axis.horizontal(c, left, right, labels, bands...)
 	}
 	c.view = 0
-	if c.height = bottom + 24; len(r.Axis.Ticks) == 0 {
-		c.height = bottom + 4
-	}
-	if r.Axis.Label != "" {
-		at, _, _ := within((left+right)/2, r.Axis.Label, 2, c.width-2)
-		c.text(at, bottom+33, "note", "middle", r.Axis.Label)
-		c.height = bottom + 41
+	if c.height = bottom + 4; len(axis.Ticks) > 0 && slices.Max(labels) > bottom {
+		c.height = bottom + 24
 	}
 	zero := r.Axis.at(r.Zero, left, right)
 	if r.Axis.has(r.Zero) && finite(zero) {
@@ -126,8 +128,8 @@ func (r Rows) draw() *canvas {
 			c.line("frame", zero, b[0], zero, b[1])
 		}
 		_, from, _ := within(zero+8+widthOf(r.Ends[1])/2, r.Ends[1], widthOf(r.Ends[0])+24, c.width-2)
-		c.text(from, top-12, "note", "", r.Ends[1])
-		c.text(math.Min(zero-8, from-16), top-12, "note", "end", r.Ends[0])
+		c.text(from, top-24, "note", "", r.Ends[1])
+		c.text(math.Min(zero-8, from-16), top-24, "note", "end", r.Ends[0])
 	}
 	for k, s := range r.Heads {
 		if columns[0] > 0 {
