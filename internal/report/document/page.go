@@ -14,6 +14,7 @@ import (
 	"iotax/internal/report/block"
 	"iotax/internal/report/compare"
 	"iotax/internal/report/format"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -42,7 +43,7 @@ func Page(r *report.Report, trend func(compare.CellMetric) string) (block.Docume
 	if r.Run.ID != "" {
 		d.Source += ", run " + r.Run.ID
 	}
-	d.Blocks = slices.Concat(first(r, a, 0), p.top(r), detailed(r, a, p))
+	d.Blocks = slices.Concat(first(r, a, 0), p.top(r, a.Sentences[0]), detailed(r, a, p))
 	return d, nil
 }
 
@@ -66,13 +67,13 @@ func when(r *report.Report) string {
 
 // top returns the blocks after the banner: the machine, the tiles, the next steps, and all ratios as a plot and as a
 // table.
-func (p *page) top(r *report.Report) (out []block.Block) {
+func (p *page) top(r *report.Report, answer assess.Sentence) (out []block.Block) {
 	for _, s := range []string{assess.Environment(r), assess.Job(r)} {
 		if s != "" {
 			out = append(out, block.Paragraph{Text: s, Tone: block.Quiet})
 		}
 	}
-	if t := tiles(r); t != nil {
+	if t := tiles(r, answer); t != nil {
 		out = append(out, block.Tiles{Tiles: t})
 	}
 	if s := slices.DeleteFunc(steps(r, true), func(s block.Step) bool { return s.Name == "Open" }); len(s) > 0 {
@@ -105,14 +106,12 @@ func others(r *report.Report) string {
 	return strings.Join(format.Cut(names, format.Listed, "target"), " or ")
 }
 
-// tiles returns the tiles: the counts of verdicts on the deciding metrics, the largest loss, the number of rounds, and
-// what the checks found. It returns nil without comparisons.
-func tiles(r *report.Report) []block.Tile {
+// tiles returns the tiles: the counts of verdicts on the deciding metrics, the largest loss as in the answer, the number
+// of rounds, and what the checks found. It returns nil without comparisons.
+func tiles(r *report.Report, answer assess.Sentence) []block.Tile {
 	counts := map[stat.Verdict]int{}
 	total, cached, alike := 0, 0, true
 	var first *report.Section
-	var worst cell
-	words := format.Contrast{}
 	for _, c := range cellsOf(r) {
 		if c.r.Baseline || c.r.Verdict == stat.NoVerdict {
 			continue
@@ -126,9 +125,6 @@ func tiles(r *report.Report) []block.Tile {
 			first = c.s
 		}
 		alike = alike && format.ContrastOf(c.s.Metric, c.s.Better, c.s.Unit).Worse == format.ContrastOf(first.Metric, first.Better, first.Unit).Worse
-		if c.r.Verdict == stat.Worse && (worst.r == nil || c.r.Ratio.Estimate < worst.r.Ratio.Estimate) {
-			worst, words = c, format.ContrastOf(c.s.Metric, c.s.Better, c.s.Unit)
-		}
 	}
 	if total == 0 {
 		return nil
@@ -154,9 +150,17 @@ func tiles(r *report.Report) []block.Tile {
 	}
 	worse.About = strings.Join(others, ", ")
 	largest := block.Tile{Name: "Largest loss", Figure: "none confirmed", Tone: block.Quiet, Link: "#ratios"}
-	if worst.r != nil {
-		largest = block.Tile{Name: "Largest loss", Figure: words.Estimate(worst.r.Ratio.Interval),
-			About: worst.r.Target + ", " + worst.s.Workload, Tone: block.Bad, Link: "#ratios"}
+	if answer.Kind == assess.SaysLoss {
+		var names []string
+		var ratios []stat.Interval
+		for _, f := range answer.Figures {
+			names, ratios = append(names, f.Target), append(ratios, *f.Ratio)
+		}
+		f := answer.Figures[0]
+		i := slices.IndexFunc(r.Sections, func(s report.Section) bool { return s.Workload == f.Workload && s.Metric == f.Metric })
+		s := r.Sections[i]
+		largest.Figure, largest.Tone = format.ContrastOf(s.Metric, s.Better, s.Unit).Range(ratios), block.Bad
+		largest.About = format.Enumerate(names, format.Listed, "target") + ", " + f.Workload
 	} else {
 		worse.Tone = block.Quiet
 	}
@@ -164,6 +168,7 @@ func tiles(r *report.Report) []block.Tile {
 	if r.Protocol.Trial > 0 {
 		measured.About = "of trials of " + r.Protocol.Trial.String() + ", 95 % intervals"
 	}
+	const fromChecks = "from the checks"
 	fair := block.Tile{Name: "Fairness", Figure: "no objection", About: "no check found anything wrong", Tone: block.Quiet,
 		Link: "#how"}
 	severe := count(r)
@@ -173,7 +178,7 @@ func tiles(r *report.Report) []block.Tile {
 	case invalid > 0:
 		fair = block.Tile{Name: "Fairness", Figure: format.Plural(invalid, "result") + " invalid", About: "see the warnings"}
 	case severe[iotax.Invalid]+warned > 0:
-		fair = block.Tile{Name: "Fairness", Figure: severities(severe), About: "from the checks", Tone: block.Unsure, Link: "#notes"}
+		fair = block.Tile{Name: "Fairness", Figure: severities(severe), About: fromChecks, Tone: block.Unsure, Link: "#notes"}
 	}
 	if invalid > 0 {
 		fair.Tone, fair.Link = block.Bad, "#notes"
@@ -184,6 +189,9 @@ func tiles(r *report.Report) []block.Tile {
 			about = "no other objection"
 		}
 		fair = block.Tile{Name: fair.Name, Figure: "emulated guests", About: about, Tone: block.Bad, Link: fair.Link}
+	}
+	if slices.ContainsFunc(slices.Concat(r.General, r.Common, r.Notes), func(n report.Note) bool { return n.Rule == rules.NoisyBaseline.ID }) {
+		fair.About = strings.TrimPrefix(fair.About+"; "+rules.Title(rules.NoisyBaseline.ID), fromChecks+"; ") // it affects every ratio
 	}
 	return []block.Tile{worse, largest, measured, fair}
 }

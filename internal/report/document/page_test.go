@@ -8,9 +8,11 @@ import (
 
 	"iotax"
 	"iotax/internal/report"
+	"iotax/internal/report/assess"
 	"iotax/internal/report/block"
 	"iotax/internal/report/chart"
 	"iotax/internal/report/format"
+	"iotax/internal/rules"
 	"iotax/internal/testenv/reporttest"
 	"iotax/stat"
 )
@@ -66,7 +68,8 @@ func TestTrialsCountFromOne(t *testing.T) {
 // The tiles show the same counts as the rows.
 func TestTiles(t *testing.T) {
 	r := report.New(reporttest.Fixture())
-	got := tiles(r)
+	tilesOf := func(r *report.Report) []block.Tile { return tiles(r, assess.Of(r).Sentences[0]) }
+	got := tilesOf(r)
 	if len(got) != 4 {
 		t.Fatalf("%d tiles", len(got))
 	}
@@ -87,11 +90,16 @@ func TestTiles(t *testing.T) {
 	if got[0].Name != "Slower than host disk" || got[1].About != reporttest.Ninep+", 4k random read" || got[3].About != "1 result cached" {
 		t.Errorf("%+v", got)
 	}
+	tied := report.New(reporttest.RunOf(6, nil, reporttest.Reads("disk", 10000, nil), reporttest.Reads("a", 1000, nil), reporttest.Reads("b", 1002, nil), reporttest.Reads("c", 5000, nil)))
+	tied.General = append(tied.General, report.Note{Finding: rules.NoisyBaseline.Found(iotax.AboutRun(), "it varies")})
+	if got := tilesOf(tied); got[1].Figure != "10× slower" || got[1].About != "a and b, 4k read" || got[3].Figure != "1 warning" || got[3].About != "the baseline is noisy" {
+		t.Errorf("two tied losses, and a noisy baseline: %+v", got)
+	}
 	clean, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat100)
-	if got := tiles(report.New(clean, trials)); got[0].Figure != "0 of 1 result" || got[1].Figure != "none confirmed" {
+	if got := tilesOf(report.New(clean, trials)); got[0].Figure != "0 of 1 result" || got[1].Figure != "none confirmed" {
 		t.Errorf("two equal targets: %+v", got)
 	}
-	if got := tiles(report.New(nil, nil)); got != nil {
+	if got := tilesOf(report.New(nil, nil)); got != nil {
 		t.Errorf("tiles of nothing: %v", got)
 	}
 }
