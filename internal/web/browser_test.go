@@ -26,7 +26,7 @@ type tab struct{ *browsertest.Tab }
 // js evaluates a script and returns its result as a string.
 func (b tab) js(script string) string { b.Helper(); return b.Eval("String(" + script + ")") }
 
-// fits checks that a page is readable and accessible in all window sizes, in light and dark.
+// fits checks that a page is readable and accessible in all window sizes, in light and dark, and usable with a keyboard.
 func (b tab) fits(page string) {
 	b.Helper()
 	for _, l := range browsertest.Looks {
@@ -40,6 +40,7 @@ func (b tab) fits(page string) {
 		b.Shot("serve-" + page + "-" + l.Name)
 	}
 	b.As(browsertest.Looks[0])
+	b.Keyboard(page, 3)
 }
 
 // TestBrowser visits the history of a store, compares ticked runs, and follows links to reports and trends.

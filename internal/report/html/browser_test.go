@@ -89,6 +89,7 @@ func TestPageInBrowser(t *testing.T) {
 				t.Errorf("%s: axe objects:\n%s", c.Name, bad)
 			}
 			if c.Name == "light" {
+				v.Keyboard(c.Name, 100)
 				v.Eval(`document.querySelector("h1").style.color = "color-mix(in srgb, var(--bg) 80%, var(--ink))"; document.querySelector(".chart").removeAttribute("aria-label"); ""`)
 				if bad := v.Objections(); !strings.Contains(bad, "color-contrast") || !strings.Contains(bad, "svg-img-alt") {
 					t.Errorf("%s: axe overlooks planted faults: %s", c.Name, bad)
@@ -144,6 +145,10 @@ func TestComparisonInBrowser(t *testing.T) {
 			if bad := v.Objections(); bad != "" {
 				t.Errorf("%s: axe objects:\n%s", l.Name, bad)
 			}
+		}
+		if l.Name == "phone" {
+			v.Keyboard(l.Name, 30)
+			v.look(l)
 		}
 		v.ShotWhole("iotax-report-compare-"+l.Name, l.Width)
 	}
