@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 
 	"iotax/internal/report"
 	"iotax/internal/report/assess"
@@ -135,7 +134,7 @@ func sections(r *report.Report, part []report.Section) block.Table {
 	at := func(ratio float64) float64 { return (math.Log(ratio) - math.Log(lo)) / (math.Log(hi) - math.Log(lo)) }
 	t := block.Table{Head: []string{"", "", "", "", ""}, Wraps: []int{0}, Plot: 3, Zero: at(1), Ticks: []block.Tick{{At: at(1), Label: "1"}}}
 	for _, x := range format.Ticks(lo, hi) {
-		t.Ticks = append(t.Ticks, block.Tick{At: at(x), Label: strconv.FormatFloat(x, 'g', -1, 64)})
+		t.Ticks = append(t.Ticks, block.Tick{At: at(x), Label: format.Plain(x)})
 	}
 	last := ""
 	for i, s := range part {
