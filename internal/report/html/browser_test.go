@@ -147,7 +147,7 @@ func TestComparisonInBrowser(t *testing.T) {
 			}
 		}
 		if l.Name == "phone" {
-			v.Keyboard(l.Name, 30)
+			v.Keyboard(l.Name, 20)
 			v.look(l)
 		}
 		v.ShotWhole("iotax-report-compare-"+l.Name, l.Width)
@@ -207,13 +207,14 @@ func TestFirstScreen(t *testing.T) {
 				v.Eval(`document.querySelector(".views label:` + view + `-of-type").click() ?? ""`)
 				var plot struct {
 					Ones []string // visible labels of the ratio 1
+					Top  float64  // distance of the first of them from the top of the plot
 					Cut  []string
 				}
 				if err := json.Unmarshal([]byte(v.Eval(plotted)), &plot); err != nil {
 					t.Fatal(err)
 				}
-				if plot.Cut != nil || !slices.Equal(plot.Ones, []string{ones}) {
-					t.Errorf("%s: the %s view of the plot is labelled %q and cuts off %q", what, view, plot.Ones, plot.Cut)
+				if plot.Cut != nil || plot.Top > 60 || !slices.Equal(slices.Compact(plot.Ones), []string{ones}) { // a tall plot has a second axis at the bottom
+					t.Errorf("%s: the %s view of the plot is labelled %q from %g pixels on, and cuts off %q", what, view, plot.Ones, plot.Top, plot.Cut)
 				}
 			}
 			var want []string
@@ -232,15 +233,18 @@ func TestFirstScreen(t *testing.T) {
 	v.quiet()
 }
 
-// plotted is a script that returns how the plot of ratios labels 1, and which of its texts are cut off.
+// plotted is a script that returns how and where the plot of ratios labels 1, and which of its texts are cut off.
 const plotted = `(() => {
-  const out = { Ones: [], Cut: null };
+  const out = { Ones: [], Top: 1e6, Cut: null };
   for (const s of document.querySelectorAll("#ratios svg"))
     for (const e of s.querySelectorAll("text")) {
       if (!e.getClientRects().length) continue;
       const a = e.getBoundingClientRect(), b = s.getBoundingClientRect();
       if (a.left < b.left - 1 || a.right > b.right + 1) out.Cut = [...out.Cut ?? [], e.textContent];
-      if (e.matches(".tick") && ["1×", "100 %"].includes(e.textContent)) out.Ones.push(e.textContent);
+      if (e.matches(".tick") && ["1×", "100 %"].includes(e.textContent)) {
+        out.Ones.push(e.textContent);
+        out.Top = Math.min(out.Top, a.top - b.top);
+      }
     }
   return JSON.stringify(out);
 })()`

@@ -168,12 +168,13 @@ var Looks = []Look{
 // Print is the page as printed on paper.
 var Print = Look{"print", "light", "print", 794, 1123}
 
-// As applies the window size, the color scheme and the media type of l.
+// As applies the window size, the color scheme and the media type of l. It turns off motion, so that tests need not wait
+// for its end.
 func (b *Tab) As(l Look) {
 	b.Helper()
 	b.size(l.Width, l.Height)
 	Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: l.Media,
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: l.Scheme}}})
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: l.Scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
 }
 
 func (b *Tab) size(width, height int64) {
