@@ -44,6 +44,7 @@ With --yaml it prints the plan file.`,
 			if err != nil {
 				return err
 			}
+			estimate.Restart(p)
 			found := input.Plan(c.Context(), p)
 			if err := p.Absolute(); err != nil {
 				return err
@@ -121,7 +122,10 @@ func printSummary(out io.Writer, p *plan.Plan, c schedule.Costs, from string, fo
 	} else {
 		n += " of " + format.Plural(schedule.Trials(p), "trial") + " for all workloads together"
 	}
-	if starts := p.Measure.Starts(); starts > 1 {
+	switch starts := p.Measure.Starts(); {
+	case starts > 1 && starts == rounds.Max:
+		n += ", a start for each"
+	case starts > 1:
 		n += fmt.Sprintf(", divided between %d starts", starts)
 	}
 	under("Trials")

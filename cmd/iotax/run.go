@@ -172,6 +172,9 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	default:
 		opts.ID, opts.Shard = cmp.Or(fl.shard.id, store.NewID(time.Now())), fl.shard.shard
 		p, err = fl.load(args, a.in)
+		if err == nil && !opts.Shard.Divided() {
+			estimate.Restart(p)
+		}
 	}
 	if err != nil {
 		return err

@@ -83,7 +83,7 @@ func (pf *planFlags) add(c *cobra.Command) {
 	override(pf, c, "trial", or("measured window of a trial, as in 30s", d.Trial), plan.ParseDuration, func(m *plan.Measure) *plan.Duration { return &m.Trial })
 	override(pf, c, "ramp", or("time before the window that is not measured", d.Ramp), plan.ParseDuration, func(m *plan.Measure) *plan.Duration { return &m.Ramp })
 	override(pf, c, "rounds", or("rounds of trials: a number, or the least and the most, as in 6..30", d.Rounds), plan.ParseRounds, func(m *plan.Measure) *plan.Rounds { return &m.Rounds })
-	f.IntVar(&pf.restarts, "restarts", 0, "divide the most rounds between this many starts, which boot guests and make volumes and test files anew (default 1, or the plan's)")
+	f.IntVar(&pf.restarts, "restarts", 0, "divide the most rounds between this many starts, which boot guests and make volumes and test files anew; 1: start once (default: the plan's, or as many as rounds in a long run if that takes little time)")
 	override(pf, c, "budget", or("time of the whole run: after the first round of each workload, no round starts that would end later", d.Budget),
 		plan.ParseDuration, func(m *plan.Measure) *plan.Duration { return &m.Budget })
 	override(pf, c, "precision", or("stop when the interval of the ratio is this narrow", d.Precision), plan.ParsePercent, func(m *plan.Measure) *plan.Percent { return &m.Precision })

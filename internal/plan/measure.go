@@ -57,7 +57,8 @@ func parseProtocol(s string) (n int, trial Duration, err error) {
 	return n, trial, nil
 }
 
-// Check copies the values of a fixed protocol to Rounds and Trial. With Restarts, it sets Rounds.Min to Rounds.Max. It
+// Check copies the values of a fixed protocol to Rounds and Trial. With Restarts, it sets Rounds.Min to
+// Rounds.Max, unless each round has its own start. It
 // returns invalid and contradictory values as joined *FieldError values. Call it after changing fields.
 func (m *Measure) Check() error {
 	var bad []error
@@ -80,8 +81,8 @@ func (m *Measure) Check() error {
 	if m.Drop != "" && m.Drop != DropWorst {
 		fail("drop", "write worst", "%s is not a way to drop targets", syntax.Quote(m.Drop))
 	}
-	if m.Restarts < 0 || m.Restarts > MaxRestarts {
-		fail("restarts", fmt.Sprintf("write a number up to %d; 6 or more show what a start decides", MaxRestarts), "%d is out of range", m.Restarts)
+	if m.Restarts < 0 {
+		fail("restarts", "write a number up to that of the rounds; 6 or more show what a start decides", "%d is out of range", m.Restarts)
 	}
 	if m.Drop != "" && m.Restarts > 1 {
 		fail("drop", "remove restarts: or drop:", "restarts measure a fixed number of rounds, which drops no target")
@@ -129,13 +130,12 @@ func (m *Measure) Check() error {
 		if m.Rounds.Max < m.Restarts {
 			fail("restarts", "use more rounds, or fewer restarts", "%d starts are more than the %d rounds that are divided between them", m.Restarts, m.Rounds.Max)
 		}
-		m.Rounds.Min = m.Rounds.Max // the rounds are divided between the starts before the noise is known
+		if m.Restarts < m.Rounds.Max {
+			m.Rounds.Min = m.Rounds.Max // the rounds are divided between the starts before the noise is known
+		}
 	}
 	return errors.Join(bad...)
 }
-
-// MaxRestarts is the maximum of Measure.Restarts.
-const MaxRestarts = 20
 
 // Starts returns how many times the run starts the targets. It is at least 1.
 func (m Measure) Starts() int { return max(1, m.Restarts) }

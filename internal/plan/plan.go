@@ -105,7 +105,7 @@ type Measure struct {
 	Settle    Duration `yaml:"settle" doc:"pause before each trial"`
 	Overrun   Duration `yaml:"overrun" doc:"a trial that takes this much longer than its ramp and window counts as hung and fails"`
 	Rounds    Rounds   `yaml:"rounds" doc:"minimum and maximum number of rounds"`
-	Restarts  int      `yaml:"restarts" doc:"divide the most rounds between this many starts, each of which opens machines, volumes and test files anew; 0 and 1 open them once"`
+	Restarts  int      `yaml:"restarts" doc:"divide the most rounds between this many starts, each of which opens machines, volumes and test files anew; as many as rounds: each round has a start of its own, and the run still ends at the precision; 1: one start; 0: one start, or a start for each round of a long run"`
 	Budget    Duration `yaml:"budget" doc:"time limit of the whole run: after the first round of a workload, a round starts only if it will end within the limit; 0 means no limit and is the default of a fixed protocol"`
 	Protocol  string   `yaml:"protocol" doc:"\"adaptive\", or fixed:NxLENGTH as in fixed:5x60s"`
 	Precisely bool     `yaml:"to_precision" doc:"measure until the precision is reached, even if all expectations are decided"`

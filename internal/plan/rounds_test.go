@@ -31,7 +31,7 @@ func TestParseRounds(t *testing.T) {
 	})
 }
 
-// Restarts fix the number of rounds and need at least one round each.
+// Restarts fix the number of rounds and need at least one round each. If each round has its own start, nothing is fixed.
 func TestRestarts(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Measure)
@@ -39,7 +39,7 @@ func TestRestarts(t *testing.T) {
 	}{
 		{func(m *Measure) { m.Restarts = 6 }, ""},
 		{func(m *Measure) { m.Restarts, m.Protocol = 5, "fixed:5x10s" }, ""},
-		{func(m *Measure) { m.Restarts = 21 }, "restarts: 21 is out of range"},
+		{func(m *Measure) { m.Restarts = 31 }, "restarts: 31 starts are more than the 30 rounds"},
 		{func(m *Measure) { m.Restarts = -1 }, "restarts: -1 is out of range"},
 		{func(m *Measure) { m.Restarts, m.Rounds = 7, Rounds{6, 6} }, "restarts: 7 starts are more than the 6 rounds"},
 		{func(m *Measure) { m.Restarts, m.Drop = 2, DropWorst }, "drop: restarts measure a fixed number of rounds"},
@@ -56,6 +56,10 @@ func TestRestarts(t *testing.T) {
 		}
 	}
 	m := Defaults()
+	m.Restarts = 30
+	if err := m.Check(); err != nil || m.Rounds != Defaults().Rounds || m.Starts() != 30 {
+		t.Errorf("a start for each round changes %v, %v", m.Rounds, err)
+	}
 	m.Restarts = 1
 	if err := m.Check(); err != nil || m.Rounds != Defaults().Rounds || m.Starts() != 1 {
 		t.Errorf("one start changes %v, %v", m.Rounds, err)

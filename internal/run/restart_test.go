@@ -73,6 +73,23 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
+// With as many starts as rounds, each round has its own start, and the run ends when its result is precise.
+func TestRestartForEachRound(t *testing.T) {
+	p := guestPlan("a")
+	p.Measure.Rounds, p.Measure.Restarts = plan.Rounds{Min: 6, Max: 30}, 30
+	if err := p.Measure.Check(); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld()
+	r, err := Run(t.Context(), p, w.deps(), Options{ID: "r"})
+	if err != nil || r.Status != iotax.Done || len(r.Findings) > 0 {
+		t.Fatalf("%v, %s, %v", err, r.Status, r.Findings)
+	}
+	if got := startsOf(w.saved); len(got) != 6*3 || slices.ContainsFunc(got, func(s string) bool { return !strings.HasSuffix(s, "×1") }) {
+		t.Errorf("trials by start: %q", got)
+	}
+}
+
 // A discarded round is measured again in the same start.
 func TestRestartsWithDiscards(t *testing.T) {
 	w := newWorld()

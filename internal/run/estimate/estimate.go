@@ -98,6 +98,44 @@ func Assumed(p *plan.Plan) schedule.Costs {
 	return c
 }
 
+const (
+	longRun     = 10 * time.Minute // the time of the trials in the minimum of rounds from which a run is long
+	reopenShare = 4                // opening everything again takes at most 1/reopenShare of a round
+)
+
+// Restart gives each round of a long run its own start, if the plan does not set the number of starts and a start can
+// change the result: it boots a guest, or makes a container, a pod or a server. Opening again must add at most a
+// quarter to the time of a round, and leave time for the minimum of rounds, by assumed costs: then the same plan has the same number of starts in each run on a
+// machine.
+func Restart(p *plan.Plan) {
+	m := &p.Measure
+	if m.Restarts != 0 || m.Drop != "" || m.Rounds.Min == m.Rounds.Max || !slices.ContainsFunc(p.Targets, func(t plan.Target) bool { return restartable(p, t) }) {
+		return
+	}
+	least, _, _ := schedule.Estimate(p, schedule.Costs{})
+	var round time.Duration
+	for i := range p.Workloads {
+		round += schedule.RoundTime(p, &p.Workloads[i])
+	}
+	costs := Assumed(p)
+	if least < longRun || costs.Open > round/reopenShare {
+		return
+	}
+	m.Restarts = m.Rounds.Max
+	if _, _, rounds := schedule.Estimate(p, costs); rounds < m.Rounds.Min { // the budget would end the run before it has an interval
+		m.Restarts = 0
+	}
+}
+
+// restartable reports whether a start makes the machine of t or a server of t's volume.
+func restartable(p *plan.Plan, t plan.Target) bool {
+	if p.EachTrial(t.On) {
+		return false
+	}
+	m, _ := p.Machine(t.On)
+	return slices.Contains([]string{"qemu", "docker", "podman", "k8s", "container"}, m.Kind) || len(t.In) > 0 || slices.Contains([]string{"nbd", "nfs", "bucket"}, t.Kind)
+}
+
 // writing returns the assumed time to write test files.
 func writing(bytes int64) time.Duration {
 	return time.Duration(float64(bytes) / assumedWrite * float64(time.Second))
@@ -305,7 +343,9 @@ func Lines(p *plan.Plan, c schedule.Costs, from string) (lines []string) {
 		line("the budget of %s ends it after about %s of %d", p.Measure.Budget, format.Plural(rounds, "round"), p.Measure.Rounds.Max)
 	}
 	each := ""
-	if n := p.Measure.Starts(); n > 1 {
+	if n := p.Measure.Starts(); n == p.Measure.Rounds.Max && n > 1 {
+		each = ", for each round"
+	} else if n > 1 {
 		each = fmt.Sprintf(", %d times", n)
 	}
 	line("%s to open, prepare and close%s%s", terminal.Elapsed(c.Open), opening(p), each)

@@ -155,6 +155,39 @@ func TestEstimateFromRuns(t *testing.T) {
 // For each trial on a machine of its own, the estimate includes a boot, the writing of the test files and a
 // preparation. It also includes the pilot of an open loop, and the files of each member of a combined target. It leaves
 // out machines without a target.
+// A long run of a guest starts it for each round, if that takes little time and the plan does not contradict.
+func TestRestart(t *testing.T) {
+	const guest, export = "b: {on: g, disk: {}}", "b: {nbd: {size: 1GiB}}"
+	for _, c := range []struct {
+		target, file, measure string
+		want                  int
+	}{
+		{guest, "1MiB", "trial: 60s", 30},
+		{guest, "1MiB", "trial: 60s, rounds: 8..20", 20},
+		{"b: {dir: /var/tmp/b}", "1MiB", "trial: 60s", 0},
+		{"b: {on: fresh, disk: {}}", "1MiB", "trial: 60s", 0},
+		{export, "1MiB", "trial: 60s", 30},
+		{guest, "1MiB", "trial: 40s", 0},              // 6 rounds take 8 minutes
+		{guest, "4GiB", "trial: 60s", 0},              // writing the files takes 55 s
+		{guest, "1MiB", "trial: 60s, budget: 13m", 0}, // five rounds fit, and six without restarts
+		{guest, "1MiB", "trial: 60s, restarts: 1", 1},
+		{guest, "1MiB", "trial: 60s, restarts: 6", 6},
+		{guest, "1MiB", "trial: 60s, rounds: 6", 0},
+		{guest, "1MiB", "protocol: 'fixed:30x60s'", 0},
+		{guest, "1MiB", "trial: 60s, drop: worst", 0},
+	} {
+		p, err := plan.Parse("p.yaml", []byte("machines: {g: {qemu: {}}, fresh: {qemu: {fresh: true}}}\ntargets: {a: {dir: /var/tmp/a}, "+c.target+
+			"}\nworkloads: {w: {fio: {rw: read, size: "+c.file+"}}}\nmeasure: {"+c.measure+"}\n"), kinds.All())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rounds := p.Measure.Rounds
+		if Restart(p); p.Measure.Restarts != c.want || p.Measure.Rounds != rounds || p.Measure.Check() != nil {
+			t.Errorf("%+v: %d starts, rounds %v", c, p.Measure.Restarts, p.Measure.Rounds)
+		}
+	}
+}
+
 func TestAssumedCosts(t *testing.T) {
 	costs := func(machines, targets, workload string) schedule.Costs {
 		t.Helper()
