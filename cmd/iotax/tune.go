@@ -20,6 +20,7 @@ import (
 	"iotax/internal/report/format"
 	"iotax/internal/rules"
 	"iotax/internal/run"
+	"iotax/internal/run/estimate"
 	"iotax/internal/statefile"
 	"iotax/internal/store"
 	"iotax/internal/tune"
@@ -162,18 +163,17 @@ func (a *app) tune(ctx context.Context, fl *tuneFlags, args []string) error {
 	switch {
 	case ctx.Err() != nil:
 		return errInterrupted{errors.New("interrupted; what is known is saved: the same command continues")}
-	case spent:
+	case spent && r.Best != nil:
 		a.note("%v; the same command with a larger --budget continues", err)
 		r.Sure = false
+	case spent:
+		return &iotax.Error{Op: "tune", On: p.Name, Err: err, Hint: "the same command with a larger --budget continues. A larger --margin, or fewer --rounds, needs less time: start that anew with --reset"}
 	case err != nil:
 		return err
 	default:
 		if err := dir.Remove(); err != nil {
 			return err
 		}
-	}
-	if r.Best == nil {
-		return &iotax.Error{Op: "tune", On: p.Name, Err: err, Hint: "give more time: the same command with a larger --budget continues"}
 	}
 	if err := t.print(ctx, s, &r); err != nil {
 		return err
@@ -292,10 +292,15 @@ func (t *tuning) measure(ctx context.Context, combos []tune.Combo, rounds int) (
 	}
 	if more := rounds - len(rows[0].D); more > 0 {
 		p := t.plan(combos, more)
-		length := time.Duration(len(combos)*more) * schedule.TrialTime(p, &p.Workloads[0])
+		costs, from, err := estimate.Costs(ctx, t.db, p, t.note)
+		if err != nil {
+			return nil, err
+		}
+		_, length, _ := schedule.Estimate(p, costs)
 		if budget := time.Duration(t.p.Measure.Budget); budget > 0 && time.Since(t.begun)+length > budget {
 			return nil, fmt.Errorf("%w: the next %s take about %v of %v", errBudgetSpent, format.Plural(len(combos)*more, "trial"), length.Round(time.Second), budget)
 		}
+		t.note("%s take %s", format.Plural(len(combos)*more, "trial"), estimate.Lines(p, costs, from)[0])
 		id := store.NewID(time.Now())
 		step.Runs = append(step.Runs, id)
 		if err := t.dir.Write(t.state); err != nil {

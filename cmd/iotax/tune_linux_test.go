@@ -61,6 +61,8 @@ func TestTune(t *testing.T) {
 		Runs         []string
 	}
 	args := []string{"tune", "tune.yaml", "--for", "took", "--state", s.path("tune"), "--json", "-q"}
+	// No run has shown yet how long a trial takes.
+	s.iotax(append(args, "--budget", "1m")...).works(t, exitError, "the budget is spent: the next 32 trials", "--budget continues")
 	r := s.iotax(append(args, "--budget", "1h")...)
 	r.works(t, exitOK)
 	read := func(text string) {
@@ -84,9 +86,9 @@ func TestTune(t *testing.T) {
 		t.Errorf("the state is left: %v", err)
 	}
 
-	s.iotax(append(args, "--budget", "1m")...).works(t, exitError, "the budget is spent: the next 32 trials", "--budget continues")
 	begun := s.start(nil, args[:6]...)
 	begun.said("iotax: screening: 16 combinations of 64")
+	begun.said("iotax: 32 trials take about ")
 	s.iotax(args...).works(t, exitError, "another iotax tune works there", "--state DIR")
 	begun.send(os.Interrupt)
 	begun.wait().works(t, exitInterrupted, "the same command continues")
@@ -145,7 +147,10 @@ func TestTuneWords(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.iotax("tune", "dir:"+s.mkdir("a"), "--for", "read.iops").works(t, exitUsage, "no built-in list of options for dir", "cache: [writeback, none]")
-	s.iotax("tune", s.mkdir("a"), "qemu:virtio-blk,cache=writeback", "--for", "read.iops", "--budget", "20s").works(t, exitError, "screening: 16 combinations of 16", "the budget is spent")
+	r := s.iotax("tune", s.mkdir("a"), "qemu:virtio-blk,cache=writeback", "--for", "read.iops", "--budget", "20s").works(t, exitError, "screening: 16 combinations of 16", "the budget is spent", "--margin")
+	if n := strings.Count(r.stderr, "the budget is spent"); n != 1 {
+		t.Errorf("it reports the budget %d times: %s", n, r)
+	}
 	s.iotax("tune", s.mkdir("a"), "qemu:virtiofs", "--for", "write.iops", "--budget", "20s", "--state", s.path("other")).works(t, exitError, "combinations of 24", "the budget is spent")
 }
 

@@ -161,6 +161,7 @@ func (s *Search) screened(ctx context.Context) ([]Combo, error) {
 			return nil, err
 		}
 		if more := s.needed(good, d, margins) - len(rows[0].D); more > 0 {
+			s.Note("the noise needs %d more rounds, to find options that gain %.0f %%", more, 100*margins*s.Margin)
 			again, err := s.measure(ctx, good, more)
 			if err != nil {
 				return nil, err
