@@ -40,7 +40,9 @@ func (b tab) fits(page string) {
 		b.Shot("serve-" + page + "-" + l.Name)
 	}
 	b.As(browsertest.Looks[0])
-	b.Keyboard(page, 3)
+	if bad := b.Tab.Keyboard(3); bad != "" {
+		b.Errorf("%s, with a keyboard: %s", page, bad)
+	}
 }
 
 // TestBrowser visits the history of a store, compares ticked runs, and follows links to reports and trends.

@@ -89,10 +89,20 @@ func TestPageInBrowser(t *testing.T) {
 				t.Errorf("%s: axe objects:\n%s", c.Name, bad)
 			}
 			if c.Name == "light" {
-				v.Keyboard(c.Name, 100)
+				if bad := v.Keyboard(100); bad != "" {
+					t.Errorf("%s, with a keyboard: %s", c.Name, bad)
+				}
 				v.Eval(`document.querySelector("h1").style.color = "color-mix(in srgb, var(--bg) 80%, var(--ink))"; document.querySelector(".chart").removeAttribute("aria-label"); ""`)
 				if bad := v.Objections(); !strings.Contains(bad, "color-contrast") || !strings.Contains(bad, "svg-img-alt") {
 					t.Errorf("%s: axe overlooks planted faults: %s", c.Name, bad)
+				}
+				for fault, want := range map[string]string{`tile.style.outline = "none"`: "no visible focus", `tile.tabIndex = -1`: "the focus is on",
+					`tile.removeAttribute("href"); tile.onclick = () => {}`: "only for a mouse"} {
+					v.To(v.url)
+					v.Eval(`const tile = document.querySelector(".tiles a"); ` + fault + `; ""`)
+					if bad := v.Keyboard(100); !strings.Contains(bad, want) {
+						t.Errorf("%q, and not that %q: %s", bad, want, fault)
+					}
 				}
 			}
 			v.To(v.url)
@@ -147,7 +157,9 @@ func TestComparisonInBrowser(t *testing.T) {
 			}
 		}
 		if l.Name == "phone" {
-			v.Keyboard(l.Name, 20)
+			if bad := v.Keyboard(20); bad != "" {
+				t.Errorf("%s, with a keyboard: %s", l.Name, bad)
+			}
 			v.look(l)
 		}
 		v.ShotWhole("iotax-report-compare-"+l.Name, l.Width)

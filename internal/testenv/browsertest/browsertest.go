@@ -5,11 +5,11 @@ package browsertest
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -198,30 +198,24 @@ func (b *Tab) Readable(what string, least int) {
 	}
 }
 
-// Keyboard opens all folds, presses Tab through the page, and fails the test unless the focus visits each element that a
-// mouse can use, in the order of the page, visibly and inside the window. `least` is the minimum number of such elements.
-func (b *Tab) Keyboard(what string, least int) {
+// Keyboard opens all folds and presses Tab through the page. It returns the first fault, or "": an element that only a
+// mouse can use, or a focus that does not follow the order of the page, is not visible, or is outside the window. `least`
+// is the minimum number of elements, so that it does not pass on an empty page.
+func (b *Tab) Keyboard(least int) string {
 	b.Helper()
-	var seen struct {
-		Count int
-		Bad   string
+	n, err := strconv.Atoi(b.Eval(reachable))
+	if err != nil {
+		b.Fatal(err)
 	}
-	read := func(script string) {
-		b.Helper()
-		if err := json.Unmarshal([]byte(b.Eval(script)), &seen); err != nil {
-			b.Fatal(err)
-		}
+	if n < least {
+		return fmt.Sprintf("only %d elements for a keyboard", n)
 	}
-	if read(reachable); seen.Count < least || seen.Bad != "" {
-		b.Errorf("%s: %d elements for a keyboard; only for a mouse: %s", what, seen.Count, seen.Bad)
-	}
-	for n, k := seen.Count, 0; k < n; k++ {
+	bad := b.Eval(`mouseOnly`)
+	for k := 0; k < n && bad == ""; k++ {
 		Act(b, chromedp.KeyEvent("\t"))
-		if read(fmt.Sprintf("focused(%d)", k)); seen.Bad != "" {
-			b.Errorf("%s: Tab number %d of %d: %s", what, k+1, n, seen.Bad)
-			return
-		}
+		bad = b.Eval(fmt.Sprintf("focused(%d)", k))
 	}
+	return bad
 }
 
 //go:embed axe/axe.min.js
@@ -264,9 +258,9 @@ const objections = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a",
   r.passes.length < 15 ? "only " + r.passes.length + " rules had something to look at" :
   r.violations.map(v => v.id + " (" + v.impact + ") " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")).join("\n"))`
 
-// reachable is a script that defines focused, and returns the number of elements that a keyboard must reach, and those
-// that only a mouse can use. Of a group of radio buttons, Tab reaches the checked one. focused returns what is wrong with
-// the focus after Tab number k.
+// reachable is a script that returns the number of elements that a keyboard must reach: of a group of radio buttons, the
+// checked one. It defines mouseOnly, which lists elements that only a mouse can use, and focused, which returns what is
+// wrong with the focus after Tab number k.
 const reachable = `(() => {
   for (const d of document.querySelectorAll("details")) d.open = true;
   document.activeElement.blur();
@@ -274,16 +268,15 @@ const reachable = `(() => {
   const usable = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']";
   const all = [...document.querySelectorAll(usable)].filter(e => e.getClientRects().length && e.checkVisibility({ visibilityProperty: true }) && !e.disabled &&
     !(e.type === "radio" && !e.checked && document.querySelector("input:checked[name='" + e.name + "']")));
-  const mouse = [...document.querySelectorAll("body *")].filter(e => e.getClientRects().length && (getComputedStyle(e).cursor === "pointer" || e.onclick) && !e.closest(usable + ", label"));
+  window.mouseOnly = [...document.querySelectorAll("body *")].filter(e => e.getClientRects().length && (getComputedStyle(e).cursor === "pointer" || e.onclick) && !e.closest(usable + ", label"))
+    .slice(0, 5).map(e => "only for a mouse: " + text(e)).join("; ");
   window.focused = k => {
     const e = document.activeElement, s = getComputedStyle(e), r = e.getBoundingClientRect();
-    let bad = "";
-    if (e !== all[k]) bad = "the focus is on " + text(e) + ", and not on " + text(all[k]);
-    else if (s.outlineStyle === "none" || !(parseFloat(s.outlineWidth) >= 1)) bad = "no visible focus on " + text(e);
-    else if (!(r.bottom > 0 && r.top < innerHeight && r.right > 0 && r.left < innerWidth)) bad = "outside the window: " + text(e);
-    return JSON.stringify({ Count: all.length, Bad: bad });
+    if (e !== all[k]) return "the focus is on " + text(e) + ", and not on " + text(all[k]);
+    if (s.outlineStyle === "none" || !(parseFloat(s.outlineWidth) >= 1)) return "no visible focus on " + text(e);
+    return r.bottom > 0 && r.top < innerHeight && r.right > 0 && r.left < innerWidth ? "" : "outside the window: " + text(e);
   };
-  return JSON.stringify({ Count: all.length, Bad: mouse.slice(0, 5).map(text).join("; ") });
+  return String(all.length);
 })()`
 
 // overflow lists the elements that make the page scroll horizontally.
