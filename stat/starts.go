@@ -1,8 +1,10 @@
 package stat
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -12,10 +14,11 @@ import (
 // A StartSpread contains the standard deviations of a run's log ratios, between starts and within starts. See
 // SpreadByStart.
 type StartSpread struct {
-	Starts  int          `json:"starts"`         // number of starts
-	Between iotax.Number `json:"between_starts"` // between starts, beyond the variation of rounds; 0 if rounds explain all of it
-	Within  iotax.Number `json:"between_rounds"` // between the rounds of a start; NaN if no start has two rounds
-	Agree   bool         `json:"agree"`          // the variation of the rounds explains the variation between starts
+	Starts  int          `json:"starts"`          // number of starts
+	Between iotax.Number `json:"between_starts"`  // between starts, beyond the variation of rounds; 0 if rounds explain all of it
+	Within  iotax.Number `json:"between_rounds"`  // between the rounds of a start; NaN if no start has two rounds
+	Agree   bool         `json:"agree"`           // the variation of the rounds explains the variation between starts
+	Moods   [][]int      `json:"moods,omitempty"` // numbers of the starts with about the same ratio, the worst ratio first; nil if Agree
 }
 
 // byStart contains statistics of the log ratios, grouped by start.
@@ -88,6 +91,33 @@ func (g *byStart) agree() bool {
 	return distuv.F{D1: k - 1, D2: n - k}.Survival(g.across/(k-1)/(g.within/(n-k))) > agreeAlpha
 }
 
+// moods groups starts that differ. Two starts with neighbouring means are in one group unless their means differ by
+// more than the rounds explain: by a t test at agreeAlpha with the pooled variance of the rounds, after the F test of
+// agree (Fisher's protected least significant difference, The Design of Experiments, 1935).
+func (g *byStart) moods(rounds int) (moods [][]int) {
+	df := rounds - len(g.n)
+	if g.agree() {
+		return nil
+	}
+	order := make([]int, len(g.n))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(g.mean[i], g.mean[j]) })
+	for at, i := range order {
+		if at > 0 {
+			last := order[at-1]
+			se := math.Sqrt(g.within / float64(df) * (1/g.n[i] + 1/g.n[last]))
+			if g.mean[i]-g.mean[last] <= tQuantile(df, 1-agreeAlpha/2)*se {
+				moods[len(moods)-1] = append(moods[len(moods)-1], g.starts[i])
+				continue
+			}
+		}
+		moods = append(moods, []int{g.starts[i]})
+	}
+	return moods
+}
+
 // se returns the standard error of the mean of the starts' means. Its square is an unbiased estimate of the variance
 // of that mean under one-way random effects, for any number of rounds per start. With k starts, it has k − 1 degrees
 // of freedom.
@@ -103,7 +133,7 @@ func SpreadByStart(d []float64, starts []int) *StartSpread {
 		return nil
 	}
 	k := float64(len(g.n))
-	s := &StartSpread{Starts: len(g.n), Between: iotax.Number(g.sd), Within: iotax.Number(math.NaN()), Agree: g.agree()}
+	s := &StartSpread{Starts: len(g.n), Between: iotax.Number(g.sd), Within: iotax.Number(math.NaN()), Agree: g.agree(), Moods: g.moods(len(d))}
 	if free := float64(len(d)) - k; free > 0 {
 		var inverse float64
 		for _, n := range g.n {

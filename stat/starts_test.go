@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -185,5 +187,39 @@ func TestStartOf(t *testing.T) {
 	}
 	if StartOf(5, 30, 0) != 1 || StartOf(0, 0, 3) != 1 {
 		t.Error("a run without restarts has one start")
+	}
+}
+
+// Starts form moods if their ratios differ by more than the rounds explain. In most studies these are the moods that the
+// starts were drawn from.
+func TestMoods(t *testing.T) {
+	r := rand.New(rand.NewPCG(23, 4))
+	const studies = 500
+	for _, c := range []struct {
+		of   []int // mood of each start
+		want [][]int
+	}{
+		{[]int{0, 0, 0, 0, 0, 0}, nil},
+		{[]int{0, 1, 1, 0, 1, 1}, [][]int{{1, 4}, {2, 3, 5, 6}}},
+		{[]int{2, 1, 0, 1, 2, 0}, [][]int{{3, 6}, {2, 4}, {1, 5}}},
+	} {
+		right := 0
+		for range studies {
+			next := 0
+			d, starts := startStudy(r, []int{5, 5, 5, 5, 5, 5}, func() float64 { next++; return .15 * float64(c.of[next-1]) })
+			s := SpreadByStart(d, starts)
+			for _, m := range s.Moods {
+				slices.Sort(m)
+			}
+			if reflect.DeepEqual(s.Moods, c.want) {
+				right++
+			}
+		}
+		if right < .93*studies {
+			t.Errorf("%v: %d of %d studies show these moods", c.want, right, studies)
+		}
+	}
+	if s := SpreadByStart([]float64{1, 2}, []int{1, 2}); !s.Agree || s.Moods != nil {
+		t.Errorf("one round per start: %+v", s)
 	}
 }

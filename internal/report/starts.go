@@ -1,6 +1,9 @@
 package report
 
 import (
+	"maps"
+	"slices"
+
 	"iotax"
 	"iotax/stat"
 )
@@ -35,6 +38,53 @@ func (r *Report) Lacks() string {
 		}
 	}
 	return r.Counted()
+}
+
+// Separates returns the fact of r's trials, or of the trials it is compared with, that has one value in each mood of
+// the starts and differs between moods, and its values by mood. It returns "" if there is no such fact, or if each
+// mood has a single start: any fact that changes with a start would separate these.
+func (r *Report) Separates(row *Row) (fact string, values []string) {
+	of := map[int]int{} // mood by start
+	for mood, starts := range row.Ratio.Starts.Moods {
+		for _, s := range starts {
+			of[s] = mood
+		}
+	}
+	moods := len(row.Ratio.Starts.Moods)
+	if len(of) == moods {
+		return "", nil
+	}
+	for _, target := range []string{row.Target, row.Against} {
+		seen := map[string][]map[string]bool{} // values by fact and mood
+		for _, t := range r.Trials {
+			mood, ok := of[t.StartIndex]
+			if t.Target != target || !ok {
+				continue
+			}
+			for k, v := range t.Facts {
+				if seen[k] == nil {
+					seen[k] = make([]map[string]bool, moods)
+				}
+				if seen[k][mood] == nil {
+					seen[k][mood] = map[string]bool{}
+				}
+				seen[k][mood][v] = true
+			}
+		}
+		for _, k := range slices.Sorted(maps.Keys(seen)) {
+			all := map[string]bool{}
+			values = nil
+			for _, vs := range seen[k] {
+				for v := range vs {
+					all[v], values = true, append(values, v)
+				}
+			}
+			if len(values) == moods && len(all) == moods && !slices.ContainsFunc(seen[k], func(vs map[string]bool) bool { return len(vs) != 1 }) {
+				return k, values
+			}
+		}
+	}
+	return "", nil
 }
 
 // FewStarts returns the number of starts if they agree and are too few for an interval (stat.Options.Starts).

@@ -198,6 +198,14 @@ func Generated(r *report.Report) string {
 	return s + "."
 }
 
+// counts returns the number of starts in each mood.
+func counts(moods [][]int) (out []string) {
+	for _, m := range moods {
+		out = append(out, strconv.Itoa(len(m)))
+	}
+	return out
+}
+
 // Starts describes how much the ratios vary between starts and between the rounds of a start, using the cell that
 // varies most between starts. For a single start of machines or servers, it describes what another start may change.
 func Starts(r *report.Report) string {
@@ -205,10 +213,13 @@ func Starts(r *report.Report) string {
 		return format.Capital(of) + fmt.Sprintf(" started once: intervals do not cover what another start may change. `--restarts %d` measures that.", stat.LeastTrials)
 	}
 	var most *stat.StartSpread
+	var moody *report.Row
 	cell := ""
 	for _, s := range r.Sections {
-		for _, row := range s.Rows {
+		for i := range s.Rows {
+			row := &s.Rows[i]
 			if e := row.Ratio; e != nil && e.Starts != nil && (most == nil || e.Starts.Between > most.Between) {
+				moody = row
 				most, cell = e.Starts, format.Clean(row.Target)+" / "+format.Clean(s.Workload)
 			}
 		}
@@ -222,6 +233,13 @@ func Starts(r *report.Report) string {
 		text += ", between rounds " + sd(most.Within)
 	}
 	text += " (" + cell + ")."
+	if n := len(most.Moods); n > 1 {
+		text += fmt.Sprintf(" There are %d speeds, in %s starts (the worst first)", n, format.Enumerate(counts(most.Moods), n, ""))
+		if fact, values := r.Separates(moody); fact != "" {
+			text += fmt.Sprintf("; they differ in %s: %s", fact, format.Clean(strings.Join(values, ", ")))
+		}
+		text += "."
+	}
 	if r.Lacks() == "start" {
 		text += fmt.Sprintf(" Fewer than %d starts that agree may share a mood, so they have no verdict.", stat.LeastTrials)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -115,6 +116,22 @@ func TestStarts(t *testing.T) {
 				t.Errorf("no %q in\n%s", want, out)
 			}
 		}
+	}
+	// The fact that differs between the two speeds is reported, and neither one that differs between all starts nor one
+	// that differs within a start.
+	facts := func(run *iotax.Run, trials []*iotax.Trial) {
+		for _, t := range trials {
+			t.Facts = map[string]string{"a.same": "1", "b.start": strconv.Itoa(t.StartIndex), "c.trial": strconv.Itoa(t.Seq), "numa.node": map[bool]string{true: "1", false: "0"}[t.StartIndex >= 5]}
+		}
+	}
+	if s := details(made(6, math.Exp(.25), facts)); !strings.Contains(s, "There are 2 speeds, in 4 and 2 starts (the worst first); they differ in numa.node: 0, 1.") {
+		t.Errorf("facts of the speeds:\n%s", s)
+	}
+	if !strings.Contains(s, "There are 2 speeds, in 4 and 2 starts (the worst first).") {
+		t.Errorf("no facts:\n%s", s)
+	}
+	if s := details(made(6, 1)); strings.Contains(s, "speeds") {
+		t.Errorf("six starts that agree:\n%s", s)
 	}
 	var b bytes.Buffer
 	if err := export.JSON(&b, six); err != nil || !strings.Contains(b.String(), `"between_starts"`) {
