@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,6 +45,23 @@ func Start(ctx context.Context, pid int) (ms uint64, err error) {
 		return 0, fmt.Errorf("the system does not report when process %d started", pid)
 	}
 	return uint64(began), nil
+}
+
+// Tree returns pid and its descendants, as far as /proc shows them.
+func Tree(pid int) []int {
+	all := []int{pid}
+	for i := 0; i < len(all) && i < 1000; i++ {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[i]))
+		for _, f := range files {
+			b, _ := os.ReadFile(f)
+			for _, w := range strings.Fields(string(b)) {
+				if c, err := strconv.Atoi(w); err == nil && !slices.Contains(all, c) {
+					all = append(all, c)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // Machine returns the id of this installation, or "" if it has none.

@@ -8,5 +8,3 @@ import (
 )
 
 func setAttr(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
-
-func tree(pid int) []int { return []int{pid} }

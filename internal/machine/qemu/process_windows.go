@@ -7,5 +7,3 @@ func setAttr(*exec.Cmd) {}
 func terminate(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
 
 func kill(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
-
-func tree(pid int) []int { return []int{pid} }

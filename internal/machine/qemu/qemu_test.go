@@ -478,7 +478,7 @@ func TestSpawn(t *testing.T) {
 	}
 	var pids []int
 	for end := time.Now().Add(10 * time.Second); len(pids) < 2 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		pids = tree(cmd.Process.Pid)
+		pids = proctable.Tree(cmd.Process.Pid)
 	}
 	if len(pids) < 2 || log.Tail(1) != "up" {
 		t.Errorf("the tree is %v; it said %q", pids, log.Tail(1))

@@ -17,6 +17,7 @@ import (
 
 	"iotax"
 	"iotax/internal/leftover"
+	"iotax/internal/leftover/proctable"
 )
 
 // tailLines is the number of console lines that an error quotes.
@@ -334,7 +335,7 @@ func (v *VM) Processes() map[string][]int {
 		select {
 		case <-p.done:
 		default:
-			all[name] = append(all[name], tree(p.cmd.Process.Pid)...)
+			all[name] = append(all[name], proctable.Tree(p.cmd.Process.Pid)...)
 		}
 	}
 	add("qemu", v.qemu)

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"iotax/internal/leftover/proctable"
 )
 
 // A pinning keeps a guest on some CPUs of this host, and iotax with its other processes (load generators, servers of
@@ -104,7 +104,7 @@ func (p *pinning) undo() error {
 // lock of pinned.
 func moveRest(to *unix.CPUSet) error {
 	errs := []error{moveThreads(os.Getpid(), to)}
-	for _, pid := range children(os.Getpid()) {
+	for _, pid := range proctable.Tree(os.Getpid())[1:] {
 		if pinned.guests[pid] {
 			continue
 		}
@@ -135,20 +135,6 @@ func moveThreads(pid int, to *unix.CPUSet) error {
 		}
 	}
 	return nil
-}
-
-// children returns the descendants of pid.
-func children(pid int) (all []int) {
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, f := range files {
-		b, _ := os.ReadFile(f)
-		for _, w := range strings.Fields(string(b)) {
-			if c, err := strconv.Atoi(w); err == nil && !slices.Contains(all, c) {
-				all = append(append(all, c), children(c)...)
-			}
-		}
-	}
-	return all
 }
 
 func cpuList(s *unix.CPUSet) string {
