@@ -508,6 +508,7 @@ type Trial struct {
 	Intervals  []Interval         `json:"intervals,omitempty"` // in time order for each histogram
 	Findings   []Finding          `json:"findings,omitempty"`
 	Raw        []byte             `json:"-"` // unmodified output of the tool
+	Profile    []byte             `json:"-"` // of a profiled trial: the CPU time of the target's processes, in the format of pprof
 	Err        string             `json:"err,omitempty"`
 	Discarded  string             `json:"discarded,omitempty"` // why the trial, and therefore its round, does not count
 }
@@ -602,6 +603,8 @@ type Seen struct {
 	Values []Value
 	Series []Series
 	Facts  map[FactKey]string
+
+	Profile []byte
 }
 
 // A Stage is a section of the path of an I/O, between two points at which time is measured, called clocks. FactStages
@@ -627,6 +630,12 @@ const (
 
 // Explains returns the workload that an explained trial belongs to, or "" for other trials.
 func (t *Trial) Explains() string { return t.Facts[FactExplains] }
+
+// Profiles returns the workload that a profiled trial belongs to, or "" for other trials.
+func (t *Trial) Profiles() string { return t.Facts[FactProfiles] }
+
+// Separate reports whether the trial is an explained or a profiled one, which the results of the run do not use.
+func (t *Trial) Separate() bool { return t.Explains() != "" || t.Profiles() != "" }
 
 // A Bin is Count observations at about Value.
 type Bin struct {

@@ -107,6 +107,8 @@ const (
 	FactWatchDevice  FactKey = "watch.device"  // block devices whose counters were read
 	FactExplains     FactKey = "explains"      // of an explained trial: its original workload, which has a different name
 	FactStages       FactKey = "stages"        // of an explained trial: a JSON array of Stage
+	FactProfiles     FactKey = "profiles"      // of a profiled trial: its original workload, which has a different name
+	FactNoProfile    FactKey = "profile.none"  // of a profiled trial: why it has no profile
 	// FactMachineOpened is the time that opening the trial's own machine took, such as 3.2s.
 	FactMachineOpened FactKey = "machine.opened"
 )

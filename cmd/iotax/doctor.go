@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -96,6 +97,19 @@ func (a *app) doctorOptions(work string) doctor.Options {
 				return "", err
 			}
 			return "eBPF programs can measure virtiofsd and 9p, NFS, NBD and SFTP servers", nil
+		},
+		Profile: func(context.Context) (string, error) {
+			stop, err := serving.Profile(func() []int { return nil })
+			if err != nil {
+				return "", &iotax.Error{Op: "run --profile", On: "processes", Err: err}
+			}
+			if _, err := stop(); err != nil {
+				return "", err
+			}
+			if !serving.NamesKernel() {
+				return "", &iotax.Error{Op: "run --profile", On: "the kernel", Err: errors.New("its functions have no names"), Hint: "`sysctl kernel.kptr_restrict=1`"}
+			}
+			return "eBPF programs can profile the processes of this host", nil
 		},
 		Virtiofsd: func(ctx context.Context) (string, error) {
 			v, err := qemu.FindVirtiofsd(ctx, "")

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/pprof/profile"
+
 	"iotax/internal/testenv/long"
 )
 
@@ -226,17 +228,73 @@ func (s *stage) starved() (procs string) {
 }
 
 // A place without a block device is reported as missing, and a workload without latencies has no stages. Both runs succeed.
+// The first run also has profiles, which contain fio and the kernel.
 func TestExplainsNothing(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
 	s := newStage(t)
-	r := s.iotax("run", "--explain", "--json", "--calibrate=no", "--trial=300ms", "--ramp=0s", "--rounds=2", "dir:a", "dir:/dev/shm", "-w", "randread-4k", "--size=8MiB")
+	r := s.iotax("run", "--explain", "--profile", "--json", "--calibrate=no", "--trial=300ms", "--ramp=0s", "--rounds=2", "dir:a", "dir:/dev/shm", "-w", "randread-4k", "--size=8MiB")
 	x := s.explained(r)
 	if e := x.Targets[1]; len(e.Missing) != 1 || e.Missing[0].Why != "the place is in memory" || len(e.Stages) != 1 {
 		t.Errorf("%+v", e)
 	}
+	s.profiled(r)
 	if r := s.iotax("run", "--explain", "--json", "--calibrate=no", "--trial=300ms", "--ramp=0s", "--rounds=2", "dir:a", "dir:b", "-w", "command:true"); r.code != exitOK || strings.Contains(r.stdout, `"stages"`) {
 		t.Error(r)
+	}
+}
+
+// profiled checks the profiles of the latest run, whose JSON is r.
+func (s *stage) profiled(r result) {
+	s.t.Helper()
+	var rep struct {
+		Profiles []struct {
+			Per     string
+			Targets []struct {
+				Unknown   string
+				Trials    []int
+				Functions []struct{ Name, File string }
+			}
+		}
+	}
+	s.parse(r, &rep)
+	if len(rep.Profiles) != 1 || len(rep.Profiles[0].Targets) != 2 {
+		s.t.Fatalf("%+v", rep)
+	}
+	for _, x := range rep.Profiles[0].Targets {
+		if os.Geteuid() != 0 {
+			if !strings.Contains(x.Unknown, "CAP_PERFMON") {
+				s.t.Errorf("%+v", x)
+			}
+			continue
+		}
+		if x.Unknown != "" || len(x.Trials) != 2 || rep.Profiles[0].Per != "I/O" {
+			s.t.Errorf("%+v", rep)
+			continue
+		}
+		if !slices.ContainsFunc(x.Functions, func(f struct{ Name, File string }) bool { return f.File == "[kernel]" && f.Name != "[kernel]" }) {
+			s.t.Errorf("no function of the kernel: %+v", x.Functions)
+		}
+		p, err := profile.Parse(strings.NewReader(s.iotax("show", "--profile", fmt.Sprint("--trial=", x.Trials[0])).works(s.t, exitOK).stdout))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		var fio, all int64
+		for _, sample := range p.Sample {
+			all += sample.Value[1]
+			if sample.Location[len(sample.Location)-1].Line[0].Function.Name == "fio" {
+				fio += sample.Value[1]
+			}
+		}
+		if float64(fio) < .5*float64(all) {
+			s.t.Errorf("fio has %d of %d ns", fio, all)
+		}
+	}
+	if os.Geteuid() == 0 {
+		s.iotax("report", "--profile", "-o", "flames.svg").works(s.t, exitOK)
+		if svg, err := os.ReadFile(s.path("flames.svg")); err != nil || strings.Count(string(svg), "<title>fio: ") < 2 {
+			s.t.Errorf("no flame graphs (%v): %s", err, svg)
+		}
 	}
 }
 

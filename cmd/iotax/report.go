@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -10,13 +12,16 @@ import (
 	"iotax/internal/expect"
 	"iotax/internal/report"
 	"iotax/internal/report/output"
+	"iotax/internal/report/text"
 	"iotax/internal/store"
+	"iotax/internal/terminal"
 )
 
 func (a *app) reportCommand() *cobra.Command {
 	var out outlet
 	var rd reading
 	var metrics []string
+	var profiles bool
 	var failOn expect.Outcome
 	c := &cobra.Command{
 		Use:   "report [RUN]",
@@ -46,7 +51,11 @@ latest~1, or newest (also a run without trials).`,
 				if failOn != "" && rep.Expected == nil {
 					return iotax.Usage(fmt.Errorf("--fail-on: run %s has no expectations", r.ID))
 				}
-				if _, err = out.write(a, a.document(rep)); err != nil {
+				write := a.document(rep)
+				if profiles {
+					write = a.profiles(rep)
+				}
+				if _, err = out.write(a, write); err != nil {
 					return err
 				}
 				return decided(rep, failOn)
@@ -56,9 +65,10 @@ latest~1, or newest (also a run without trials).`,
 	out.add(c, output.Formats(), "text")
 	a.detailsFlag(c)
 	rd.add(c)
+	c.Flags().BoolVar(&profiles, "profile", false, "only the CPU profiles of a run with --profile, as text, md, html or svg")
 	metricFlag(c, &metrics, "workloads without them are left out")
 	choiceFlag(c, &failOn, "fail-on", "exit with status 3 if an expectation of the run is: missed, undecided (also if one is missed)", expect.Missed, expect.Undecided)
-	group(c, groupWhat, "metric")
+	group(c, groupWhat, "metric", "profile")
 	c.ValidArgsFunction = a.completeRuns(1)
 	return c
 }
@@ -73,4 +83,14 @@ func (a *app) detailsFlag(c *cobra.Command) {
 // data only then.
 func reportOf(ctx context.Context, db *store.Store, r *iotax.Run, metrics ...string) (*report.Report, error) {
 	return report.From(r, db.Parts(ctx, r.ID, "", store.Full), metrics...)
+}
+
+// profiles returns a function that writes the CPU profiles of a report.
+func (a *app) profiles(rep *report.Report) func(io.Writer, string) error {
+	return func(w io.Writer, format string) error {
+		if rep.Profiles == nil {
+			return &iotax.Error{Op: "report the profiles of run", On: rep.Run.ID, Err: errors.New("it has none"), Hint: "`iotax run --profile` makes them"}
+		}
+		return output.Profiles(w, rep, format, text.Options{Width: terminal.Width(w, output.TextWidth), Color: terminal.Color(w)})
+	}
 }

@@ -21,19 +21,20 @@ import (
 
 func (a *app) showCommand() *cobra.Command {
 	var number int // number of a trial, from 1
-	var raw, planOnly bool
+	var raw, profile, planOnly bool
 	c := &cobra.Command{
 		Use:   "show [RUN]",
 		Short: "Show a saved run: its trials, its plan, or raw output",
 		Args:  cobra.MaximumNArgs(1),
 		Example: `  iotax show
   iotax show --plan > again.yaml
-  iotax show --raw --trial 12`,
+  iotax show --raw --trial 12
+  iotax show --profile --trial 12 > cpu.pb.gz`,
 		RunE: func(c *cobra.Command, args []string) error {
 			one := c.Flags().Changed("trial")
 			switch {
-			case raw && !one:
-				return iotax.Usage(errors.New("--raw needs --trial N\n  hint: iotax show lists the trials"))
+			case (raw || profile) && !one:
+				return iotax.Usage(errors.New("--raw and --profile need --trial N\n  hint: iotax show lists the trials"))
 			case one && number < 1:
 				return iotax.Usage(fmt.Errorf("--trial: %d is not the number of a trial\n  hint: the first is 1; iotax show lists them", number))
 			}
@@ -46,6 +47,15 @@ func (a *app) showCommand() *cobra.Command {
 					b, err := db.Raw(c.Context(), r.ID, number-1)
 					if terminal.Is(a.out) { // a terminal gets printable characters only
 						b = []byte(store.Printable(string(b)))
+					}
+					if err == nil {
+						_, err = a.out.Write(b)
+					}
+					return err
+				case profile:
+					b, err := db.Profile(c.Context(), r.ID, number-1)
+					if err == nil && b == nil {
+						err = &iotax.Error{Op: "show the profile of trial", On: fmt.Sprintf("%d of run %s", number, r.ID), Err: errors.New("it has none"), Hint: "trials whose workload ends with “(profiled)” have one; `iotax run --profile` makes them"}
 					}
 					if err == nil {
 						_, err = a.out.Write(b)
@@ -91,6 +101,7 @@ func (a *app) showCommand() *cobra.Command {
 	f := c.Flags()
 	f.IntVar(&number, "trial", 0, "only the trial with this number, from 1")
 	f.BoolVar(&raw, "raw", false, "raw output of the tool in that trial")
+	f.BoolVar(&profile, "profile", false, "CPU profile of that trial, in the format of pprof")
 	c.ValidArgsFunction = a.completeRuns(1)
 	f.BoolVar(&planOnly, "plan", false, "the plan, with all defaults")
 	return c

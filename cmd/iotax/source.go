@@ -46,6 +46,7 @@ type planFlags struct {
 	warm      bool
 	precisely bool
 	explain   bool
+	profile   bool
 
 	flags     *pflag.FlagSet
 	names     []string                // the names of all these flags
@@ -101,7 +102,8 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f.StringVar(&pf.governor, "governor", "", "set the CPU frequency governor for the run and restore it: performance")
 	c.MarkFlagsMutuallyExclusive("cold", "warm")
 	f.VisitAll(func(f *pflag.Flag) { pf.names = append(pf.names, f.Name) })
-	group(c, groupWhat, "workload", "metric", "expect", "explain", "size", "image", "nodes")
+	f.BoolVar(&pf.profile, "profile", false, "run a profiled trial next to each trial, and show which functions of QEMU, virtiofsd, servers and fio use the CPU time; takes twice as long")
+	group(c, groupWhat, "workload", "metric", "expect", "explain", "profile", "size", "image", "nodes")
 	group(c, groupHowLong, "trial", "ramp", "rounds", "restarts", "budget", "precision", "to-precision", "protocol", "scale")
 	group(c, groupConditions, "margin", "seed", "cold", "warm", "prepare", "prepare-on", "governor")
 	completeBy(c, "workload", completeWorkloads)
@@ -369,6 +371,7 @@ func (pf *planFlags) apply(p *plan.Plan) error {
 		m.Seed = pf.seed
 	}
 	m.Precisely, m.Explain = m.Precisely || pf.precisely, m.Explain || pf.explain
+	m.Profile = m.Profile || pf.profile
 	if pf.warm {
 		m.Cold = false
 	} else if pf.cold {

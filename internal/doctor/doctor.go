@@ -47,6 +47,7 @@ type Options struct {
 	Accel     func(ctx context.Context) (string, error) // acceleration that can boot a guest
 	Virtiofsd func(ctx context.Context) (string, error)
 	Serving   func(ctx context.Context) (string, error) // whether eBPF programs can measure servers
+	Profile   func(ctx context.Context) (string, error) // whether processes can be profiled
 	Store     func(ctx context.Context) (string, error) // the object store that the suite cluster starts
 
 	// These return the version and the address of the service.
@@ -114,6 +115,7 @@ func (e *examiner) all() []check {
 		{"clock source", e.clockSource},
 		{"stage clocks", e.stageClocks},
 		{"server clocks", ask(e.Serving, Warn)},
+		{"cpu profiles", ask(e.Profile, Warn)},
 		{"swap", e.swap},
 		{"load", e.load},
 		{"virtualisation", e.virtualisation},

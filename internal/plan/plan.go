@@ -112,6 +112,7 @@ type Measure struct {
 	Drop      string   `yaml:"drop" enum:",worst" doc:"worst stops measuring a target once it is surely not the best one: another target is better in all metrics that decide"`
 	KeepGoing bool     `yaml:"keep_going" doc:"measure the other targets when one cannot be opened"`
 	Explain   bool     `yaml:"explain" doc:"run an explained trial next to each trial of a workload with latencies; the report then shows in which stage, from the application to the device, an I/O spends its time"`
+	Profile   bool     `yaml:"profile" doc:"run a profiled trial next to each trial; the report then shows which functions of the processes on this host use the CPU time"`
 	Cold      bool     `yaml:"cold" doc:"drop the caches of guest and host before each trial"`
 	Seed      uint64   `yaml:"seed" doc:"seed for the order of trials and the I/O offsets; 0 picks one at random"`
 	Prepare   string   `yaml:"prepare" doc:"shell command to run before each trial, in an empty directory; not measured"`

@@ -28,10 +28,12 @@ type Watch struct {
 	begin   snapshot
 	inside  snapshot // of the target's machine, if it is not this host
 	clock   reading
-	last    map[string]reading // from a Watcher, or nil
-	pauses  pauses             // from a Watcher, or nil
-	memory  *sampler           // nil if no process serves the target
-	stages  *stages            // of an explained trial, or nil
+	last    map[string]reading     // from a Watcher, or nil
+	pauses  pauses                 // from a Watcher, or nil
+	memory  *sampler               // nil if no process serves the target
+	stages  *stages                // of an explained trial, or nil
+	profile func() ([]byte, error) // of a profiled trial, or nil
+	kept    func() bool            // prevents the call of profile when the context ends
 	facts   map[string]string
 }
 
@@ -81,6 +83,9 @@ type Watcher struct {
 	// Serving measures the processes that pids lists, until stop is called. protocol is a serving.Protocol. If Serving is nil
 	// or fails, the stages of a server are unknown.
 	Serving func(pids func() []int, protocol string) (stop func() (ServingTime, error), err error)
+
+	// Profiler profiles the processes that pids lists, until stop is called. The result is nil if they used no CPU time.
+	Profiler func(pids func() []int) (stop func() ([]byte, error), err error)
 
 	last   map[string]reading // by machine name
 	pauses pauses
@@ -182,6 +187,15 @@ func (w *Watch) paused(fact string) (sum float64) {
 // Stop fails only if ctx is done.
 func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
 	seen := iotax.Seen{Facts: w.facts}
+	if w.profile != nil {
+		w.kept()
+		var err error
+		if seen.Profile, err = w.profile(); err != nil {
+			seen.Facts[iotax.FactNoProfile] = err.Error()
+		} else if seen.Profile == nil {
+			seen.Facts[iotax.FactNoProfile] = "no process that iotax knows on this host worked for the target"
+		}
+	}
 	if s := w.paused("paused"); s > 0 {
 		seen.Values = append(seen.Values, iotax.Value{Name: iotax.ValuePaused, Value: s, Unit: iotax.Seconds})
 	}

@@ -174,19 +174,7 @@ func (b *builder) explain(w iotax.WorkloadInfo, target iotax.TargetInfo) (Explai
 	first := own[rounds[0]]
 	rounds = slices.DeleteFunc(rounds, func(r int) bool { return !slices.Equal(own[r].names, first.names) })
 	e.Rounds, e.Missing = len(rounds), first.missing
-	o := b.Options()
-	mean := func(rounds []int, of func(round int) float64) stat.Interval {
-		o := o
-		var xs []float64
-		for _, r := range rounds {
-			xs, o.Starts = append(xs, of(r)), append(o.Starts, starts[r])
-		}
-		i, err := stat.Mean(xs, o)
-		if err != nil {
-			return none()
-		}
-		return i
-	}
+	mean := func(rounds []int, of func(round int) float64) stat.Interval { return b.mean(rounds, starts, of) }
 	e.Total = mean(rounds, func(r int) float64 { return own[r].total })
 	base, _, _ := b.ways(w.Name, against)
 	both := slices.DeleteFunc(slices.Clone(rounds), func(r int) bool { _, ok := base[r]; return !ok })
@@ -218,8 +206,22 @@ func (b *builder) explain(w iotax.WorkloadInfo, target iotax.TargetInfo) (Explai
 			return x + sum(r)
 		})
 	}
-	e.Speed = b.speed(w, target.Name)
+	e.Speed = b.speed(w, target.Name, b.explained[w.Name])
 	return e, true
+}
+
+// mean returns the mean over rounds. starts contains the start index of each round.
+func (b *builder) mean(rounds []int, starts map[int]int, of func(round int) float64) stat.Interval {
+	o := b.Options()
+	var xs []float64
+	for _, r := range rounds {
+		xs, o.Starts = append(xs, of(r)), append(o.Starts, starts[r])
+	}
+	i, err := stat.Mean(xs, o)
+	if err != nil {
+		return none()
+	}
+	return i
 }
 
 func none() stat.Interval { return stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN()} }
@@ -275,8 +277,9 @@ func (b *builder) ways(workload, target string) (ways map[int]way, starts map[in
 	return ways, starts, why
 }
 
-// speed returns the ratio of a target's explained trials to its other trials in the workload's first metric.
-func (b *builder) speed(w iotax.WorkloadInfo, target string) stat.Interval {
+// speed returns the ratio of a target's separate trials, such as explained ones, to its other trials in the workload's first
+// metric.
+func (b *builder) speed(w iotax.WorkloadInfo, target string, separate []*Trial) stat.Interval {
 	if len(w.Metrics) == 0 {
 		return none()
 	}
@@ -289,10 +292,10 @@ func (b *builder) speed(w iotax.WorkloadInfo, target string) stat.Interval {
 	for _, t := range b.byWorkload[w.Name] {
 		add(t, "plain")
 	}
-	for _, t := range b.explained[w.Name] {
-		add(t, "explained")
+	for _, t := range separate {
+		add(t, "separate")
 	}
-	i, _, err := p.Interval("plain", "explained", b.Options())
+	i, _, err := p.Interval("plain", "separate", b.Options())
 	if err != nil {
 		return none()
 	}

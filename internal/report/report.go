@@ -47,6 +47,7 @@ type Report struct {
 	Trials   []*Trial // in the order in which they ran
 
 	Explanations []Explanation // one for each workload with explained trials
+	Profiles     []Profile     // one for each workload with profiled trials
 
 	Waterfalls []Waterfall // one for each chain of layers and each section with results for it
 	Reference  *Reference  // comparison with published figures, or nil
@@ -180,6 +181,7 @@ func From(run *iotax.Run, src Source, metrics ...string) (*Report, error) {
 			index: index{byCell: map[Cell][]*Trial{}, discarded: map[string]map[int]bool{}, refs: map[*Note]map[*Row]bool{}}},
 		byWorkload: map[string][]*Trial{},
 		explained:  map[string][]*Trial{},
+		profiled:   map[string][]*Trial{},
 		notes:      map[noteKey]*Note{},
 		metrics:    metrics,
 	}
@@ -208,6 +210,9 @@ func From(run *iotax.Run, src Source, metrics ...string) (*Report, error) {
 	b.number()
 	b.waterfalls()
 	b.explanations()
+	if err := b.profiles(); err != nil {
+		return nil, err
+	}
 	b.holdPlanned()
 	if p := run.Presentation; p != nil && slices.Contains(iotax.Layouts, p.Layout) {
 		b.Layout = p.Layout
@@ -219,6 +224,7 @@ type builder struct {
 	*Report
 	byWorkload map[string][]*Trial
 	explained  map[string][]*Trial // explained trials, which other lists omit
+	profiled   map[string][]*Trial // the same for profiled trials
 	notes      map[noteKey]*Note
 	loads      map[string]openLoad
 	metrics    []string // requested metrics

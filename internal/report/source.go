@@ -26,6 +26,8 @@ type Source interface {
 	Series(seqs []int) iter.Seq2[*iotax.Trial, error]
 	// Intervals yields the trials with the given Seq numbers, with Seq and Intervals.
 	Intervals(seqs []int) iter.Seq2[*iotax.Trial, error]
+	// Profiles yields the trials with the given Seq numbers, with Seq and Profile.
+	Profiles(seqs []int) iter.Seq2[*iotax.Trial, error]
 }
 
 // Held is a Source of trials in memory.
@@ -60,6 +62,8 @@ func (h Held) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
 }
 
 func (h Held) Intervals(seqs []int) iter.Seq2[*iotax.Trial, error] { return h.Series(seqs) }
+
+func (h Held) Profiles(seqs []int) iter.Seq2[*iotax.Trial, error] { return h.Series(seqs) }
 
 // A Trial is the part of a trial that a report keeps in memory. It has no series, only the tails of histograms, and its
 // values are in a compact form. Use Value and All instead of the field Values, which may be empty.
@@ -152,9 +156,12 @@ func (b *builder) read(src Source) error {
 		} else {
 			r.bySeq[t.Seq] = &kept[i]
 		}
-		if of := t.Explains(); of != "" {
-			b.explained[of] = append(b.explained[of], &kept[i])
-		} else {
+		switch {
+		case t.Explains() != "":
+			b.explained[t.Explains()] = append(b.explained[t.Explains()], &kept[i])
+		case t.Profiles() != "":
+			b.profiled[t.Profiles()] = append(b.profiled[t.Profiles()], &kept[i])
+		default:
 			b.Trials = append(b.Trials, &kept[i])
 		}
 	}
@@ -182,7 +189,7 @@ func (b *builder) read(src Source) error {
 			t, twice[m.Seq] = twice[m.Seq][0], twice[m.Seq][1:]
 		}
 		r.take(t, m.Values)
-		if t.Explains() != "" {
+		if t.Separate() {
 			continue
 		}
 		for _, h := range m.Histograms {

@@ -87,3 +87,37 @@ func TestNothingToExplain(t *testing.T) {
 		t.Errorf("%d of %d trials are explained", n, len(w.saved))
 	}
 }
+
+// Each round has a profiled trial next to each of its trials, also for a workload without latencies. It keeps its profile, and
+// no result of the run uses it.
+func TestProfiledTrials(t *testing.T) {
+	w := newWorld()
+	w.value = func(t *iotax.Trial) (float64, error) {
+		if t.Separate() {
+			return 1 + float64(t.Round*t.Round), nil // with this value the run would never be precise
+		}
+		return 1000, nil
+	}
+	d := w.deps()
+	d.Profile = func(context.Context, *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
+		return func(context.Context) (iotax.Seen, error) { return iotax.Seen{Profile: []byte("p")}, nil }, nil
+	}
+	p := guestPlan("w")
+	p.Measure.Explain, p.Measure.Profile, p.Measure.Rounds = true, true, plan.Rounds{Min: 6, Max: 8}
+	if r, err := Run(context.Background(), p, d, Options{ID: "r"}); err != nil || r.Status != iotax.Done {
+		t.Fatal(r.Status, err)
+	}
+	count, first := map[string]int{}, map[string]int{}
+	for i, x := range w.saved {
+		count[x.Workload]++
+		if i > 0 && w.saved[i-1].Target != x.Target {
+			first[x.Workload]++
+		}
+		if (x.Profiles() == "w") != (string(x.Profile) == "p") || x.Profiles() != "" && (x.Workload != "w (profiled)" || x.Ramp != 0 || x.Length != 12*time.Second) {
+			t.Errorf("%s: %q, %v, %v", x.Cell(), x.Profile, x.Ramp, x.Length)
+		}
+	}
+	if n := count["w"]; n != count["w (profiled)"] || n < 18 || n > 21 || count["w (explained)"] != 1 || first["w"] < 4 || first["w (profiled)"] < 4 {
+		t.Errorf("%v, first %v", count, first)
+	}
+}

@@ -94,7 +94,7 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from tim
 				metrics = l.metrics()
 			}
 		}
-		if t.Explains() == "" {
+		if !t.Separate() {
 			e.ledger.add(t, metrics)
 		}
 		e.seq = max(e.seq, shard.localSeq(t.Seq)+1)
@@ -263,7 +263,8 @@ func (e *engine) roundTime(ln *lane) (sum time.Duration) {
 }
 
 // runRound runs one trial of every target, in the order derived from the seed, and returns the last normal trial.
-// With Measure.Explain, each target also gets an explained trial, alternately before and after the normal one.
+// With Measure.Explain or Measure.Profile, each target also gets an explained or a profiled trial, in an order that differs
+// from round to round.
 func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err error) {
 	round := e.shard.round(ln.round)
 	ln.round++
@@ -274,16 +275,13 @@ func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err
 		if !ln.measures(target.Name) {
 			continue
 		}
-		order := []bool{false}
-		if e.explains(ln) {
-			order = []bool{(round+k)%2 == 0, (round+k)%2 != 0}
-		}
-		for _, explained := range order {
-			t, err := e.runOne(ctx, ln, target, round, explained)
+		ways := e.ways(ln)
+		for n := range ways {
+			t, err := e.runOne(ctx, ln, target, round, ways[(round+k+n)%len(ways)])
 			if err != nil {
 				return nil, err
 			}
-			if !explained {
+			if !t.Separate() {
 				last = t
 			}
 		}
@@ -291,18 +289,23 @@ func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err
 	return last, nil
 }
 
-// explains reports whether the workload gets explained trials. Without latency there is nothing to divide into
-// stages.
-func (e *engine) explains(ln *lane) bool {
-	return e.p.Measure.Explain && ln.w.Caps().Limit == 0 && !ln.noLatency
+// ways returns the facts that mark the trials of a target in a round: "" for the normal one. The workload gets no explained
+// trials without latency, because then there is nothing to divide into stages.
+func (e *engine) ways(ln *lane) []iotax.FactKey {
+	out := []iotax.FactKey{""}
+	if e.p.Measure.Explain && ln.w.Caps().Limit == 0 && !ln.noLatency {
+		out = append(out, iotax.FactExplains)
+	}
+	if e.p.Measure.Profile {
+		out = append(out, iotax.FactProfiles)
+	}
+	return out
 }
 
 // runOne runs one trial and saves it.
-func (e *engine) runOne(ctx context.Context, ln *lane, target *iotax.Target, round int, explained bool) (*iotax.Trial, error) {
+func (e *engine) runOne(ctx context.Context, ln *lane, target *iotax.Target, round int, way iotax.FactKey) (*iotax.Trial, error) {
 	t := e.newTrial(ln, target, round, schedule.RoundSeed(e.run.Seed, ln.plan.Name, round))
-	if explained {
-		explain(t)
-	}
+	separate(t, way)
 	begun := e.d.Now()
 	e.used = true
 	e.d.Progress(e.event(Starting, ln, t))
@@ -320,8 +323,8 @@ func (e *engine) runOne(ctx context.Context, ln *lane, target *iotax.Target, rou
 	if left != nil {
 		return nil, left
 	}
-	if explained {
-		ln.noLatency = ln.noLatency || t.Err == "" && !slices.ContainsFunc(t.Values, func(v iotax.Value) bool { return strings.HasSuffix(v.Name, ".latency.mean") })
+	if t.Separate() {
+		ln.noLatency = ln.noLatency || way == iotax.FactExplains && t.Err == "" && !slices.ContainsFunc(t.Values, func(v iotax.Value) bool { return strings.HasSuffix(v.Name, ".latency.mean") })
 		e.d.Progress(e.event(Finished, ln, t))
 		return t, nil
 	}
@@ -341,11 +344,14 @@ func (e *engine) runOne(ctx context.Context, ln *lane, target *iotax.Target, rou
 	return t, nil
 }
 
-// explain makes t an explained trial. Its workload gets another name, so that it is not paired with normal trials. It
-// has no ramp, because its counters are read only before and after the whole trial.
-func explain(t *iotax.Trial) {
-	t.Facts[iotax.FactExplains] = t.Workload
-	t.Workload += " (explained)"
+// separate makes t an explained or a profiled trial, unless way is "". Its workload gets another name, so that it is not
+// paired with normal trials. It has no ramp, because its counters are read only before and after the whole trial.
+func separate(t *iotax.Trial, way iotax.FactKey) {
+	if way == "" {
+		return
+	}
+	t.Facts[way] = t.Workload
+	t.Workload += map[iotax.FactKey]string{iotax.FactExplains: " (explained)", iotax.FactProfiles: " (profiled)"}[way]
 	t.Ramp, t.Length = 0, t.Ramp+t.Length
 }
 
@@ -692,13 +698,9 @@ func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 // else the planned time plus the overhead of a trial. The overhead comes from other workloads with a measurement
 // window on that target, or from an assumption.
 //
-// With explained trials, each returns twice that time.
+// With explained or profiled trials, each returns a multiple of that time.
 func (e *engine) each(l *lane, target string) time.Duration {
-	one := e.trialTime(l, target)
-	if e.explains(l) {
-		return one + one
-	}
-	return one
+	return time.Duration(len(e.ways(l))) * e.trialTime(l, target)
 }
 
 func (e *engine) trialTime(l *lane, target string) time.Duration {

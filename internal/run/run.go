@@ -43,6 +43,8 @@ type Deps struct {
 	Watch func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
 	// Explain replaces Watch in an explained trial (plan.Measure.Explain). It is optional.
 	Explain func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
+	// Profile replaces Watch in a profiled trial (plan.Measure.Profile). It is optional.
+	Profile func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
 	// Evict drops the files under a path of this host from its page cache.
 	Evict func(ctx context.Context, path string) error
 	// Governor sets the frequency governor of this host's CPUs. undo restores the earlier governor. The findings report

@@ -48,8 +48,11 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 			}
 		}
 		watch := d.Watch
-		if t.Explains() != "" && d.Explain != nil {
+		switch {
+		case t.Explains() != "" && d.Explain != nil:
 			watch = d.Explain
+		case t.Profiles() != "" && d.Profile != nil:
+			watch = d.Profile
 		}
 		stop, err := watch(ctx, target)
 		if err != nil {
@@ -74,6 +77,7 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 		t.Values = append(t.Values, seen.Values...)
 		t.Series = append(t.Series, fromWindow(seen.Series, t.Ramp)...)
 		maps.Copy(t.Facts, seen.Facts)
+		t.Profile = seen.Profile
 		if err == nil && len(t.Values) == len(seen.Values) {
 			err = errNothing
 		}

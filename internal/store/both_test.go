@@ -64,11 +64,21 @@ func testParts(t *testing.T, url string) {
 			}
 		}
 	}
+	profiled := exampleTrial("a", n)
+	profiled.Profile = []byte("a profile")
+	if err := s.Append(ctx, profiled); err != nil {
+		t.Fatal(err)
+	}
 	s.Close()
 	s = open(t, url)
 	p := s.Parts(ctx, "a", "", Full)
+	for x, err := range p.Profiles([]int{0, n}) {
+		if err != nil || string(x.Profile) != map[int]string{n: "a profile"}[x.Seq] || x.Series != nil {
+			t.Errorf("%+v, %v", x, err)
+		}
+	}
 	var want []*iotax.Trial
-	for i := range n {
+	for i := range n + 1 {
 		x := exampleTrial("a", i)
 		if i == 5 {
 			x.Values, x.Histograms, x.Series, x.Intervals, x.Err = nil, nil, nil, nil, "no luck"
@@ -98,8 +108,8 @@ func testParts(t *testing.T, url string) {
 		}
 		k++
 	}
-	if i != n || k != n {
-		t.Errorf("%d trials, %d measured, want %d", i, k, n)
+	if i != n+1 || k != n+1 {
+		t.Errorf("%d trials, %d measured, want %d", i, k, n+1)
 	}
 	for name, read := range map[string]func([]int) iter.Seq2[*iotax.Trial, error]{"series": p.Series, "intervals": p.Intervals} {
 		var seqs []int

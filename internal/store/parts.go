@@ -56,6 +56,11 @@ func (p *Parts) Intervals(seqs []int) iter.Seq2[*iotax.Trial, error] {
 	return p.some(seqs, 10, selection{intervals: true})
 }
 
+// Profiles yields the trials with the given Seq numbers, in ascending order, with only their Profile.
+func (p *Parts) Profiles(seqs []int) iter.Seq2[*iotax.Trial, error] {
+	return p.some(seqs, 50, selection{profiles: true})
+}
+
 func (p *Parts) some(seqs []int, atOnce int, sel selection) iter.Seq2[*iotax.Trial, error] {
 	return func(yield func(*iotax.Trial, error) bool) {
 		if p.depth != Full {

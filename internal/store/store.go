@@ -314,7 +314,8 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 	intervals, err5 := packJSON(t.Intervals)
 	raw, err6 := pack(t.Raw)
 	metrics, values, err7 := packValues(t.Values)
-	if err := cmp.Or(err1, err2, err3, err4, err5, err6, err7); err != nil {
+	profile, err8 := pack(t.Profile)
+	if err := cmp.Or(err1, err2, err3, err4, err5, err6, err7, err8); err != nil {
 		return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
 	}
 	histograms := packHistograms(t.Histograms)
@@ -337,7 +338,7 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO measured (trial, metrics, vals, histograms) VALUES ($1, $2, $3, $4)`, id, string(metrics), string(values), histograms); err != nil {
 			return err
 		}
-		for kind, data := range map[string][]byte{kindSeries: series, kindIntervals: intervals, kindRaw: raw} {
+		for kind, data := range map[string][]byte{kindSeries: series, kindIntervals: intervals, kindRaw: raw, kindProfile: profile} {
 			if data == nil {
 				continue
 			}
@@ -350,7 +351,7 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 }
 
 // Kinds of blobs.
-const kindSeries, kindIntervals, kindRaw = "series", "intervals", "raw"
+const kindSeries, kindIntervals, kindRaw, kindProfile = "series", "intervals", "raw", "profile"
 
 // Runs returns every run, oldest first.
 func (s *Store) Runs(ctx context.Context) ([]iotax.Run, error) {
@@ -489,7 +490,7 @@ func (s *Store) resolve(ctx context.Context, tx *sql.Tx, ref string) (string, er
 	return "", &iotax.Error{Op: "find run", On: ref, Err: fmt.Errorf("several ids begin so:\n    %s", strings.Join(lines, "\n    ")), Hint: "give more of the id"}
 }
 
-// Depth selects how much of a trial is read. Only the method Raw reads raw output.
+// Depth selects how much of a trial is read. Only Parts.Profiles reads profiles, and only Raw raw output.
 type Depth int
 
 const (
@@ -497,7 +498,7 @@ const (
 	Brief              // without them, which is several times faster
 )
 
-// Trials returns all trials of a run in the order of Seq, without raw output.
+// Trials returns all trials of a run in the order of Seq, without raw output and profiles.
 func (s *Store) Trials(ctx context.Context, ref string) ([]*iotax.Trial, error) {
 	var trials []*iotax.Trial
 	for t, err := range s.Each(ctx, ref, Full) {
@@ -530,6 +531,7 @@ type selection struct {
 	histograms bool
 	series     bool
 	intervals  bool
+	profiles   bool
 	share      *shared                   // used with head; see shared
 	metrics    *map[string][]iotax.Value // see readValues
 }
@@ -662,7 +664,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 		return page, err
 	}
 	rows.Close()
-	for kind, wanted := range map[string]bool{kindSeries: sel.series, kindIntervals: sel.intervals} {
+	for kind, wanted := range map[string]bool{kindSeries: sel.series, kindIntervals: sel.intervals, kindProfile: sel.profiles} {
 		if wanted {
 			err = cmp.Or(err, s.readBlobs(ctx, tx, run, kind, bySeq))
 		}
@@ -673,7 +675,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 // list formats xs as a comma-separated list for SQL.
 func list(xs []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(xs), " ", ","), "[]") }
 
-// readBlobs reads the blobs of a kind, series or intervals, into trials, a map by Seq.
+// readBlobs reads the blobs of a kind, series, intervals or profiles, into trials, a map by Seq.
 func (s *Store) readBlobs(ctx context.Context, tx *sql.Tx, run, kind string, trials map[int]*iotax.Trial) error {
 	return forEach(ctx, tx, `SELECT t.seq, b.data FROM trials t JOIN blobs b ON b.trial = t.id AND b.kind = $2
 		WHERE t.run = $1 AND t.seq IN (`+list(slices.Collect(maps.Keys(trials)))+`)`, []any{run, kind}, func(rows *sql.Rows) (err error) {
@@ -682,10 +684,13 @@ func (s *Store) readBlobs(ctx context.Context, tx *sql.Tx, run, kind string, tri
 		if err := rows.Scan(&seq, &data); err != nil {
 			return spot{run, seq}.scanned(err)
 		}
-		if kind == kindSeries {
-			err = unpackJSON(data, &trials[seq].Series)
-		} else {
-			err = unpackJSON(data, &trials[seq].Intervals)
+		switch t := trials[seq]; kind {
+		case kindSeries:
+			err = unpackJSON(data, &t.Series)
+		case kindIntervals:
+			err = unpackJSON(data, &t.Intervals)
+		case kindProfile:
+			t.Profile, err = unpack(data)
 		}
 		return spot{run, seq}.damaged(kind, err)
 	})
@@ -693,15 +698,24 @@ func (s *Store) readBlobs(ctx context.Context, tx *sql.Tx, run, kind string, tri
 
 // Raw returns the raw output of the tool in a trial, or nil if the trial has none.
 func (s *Store) Raw(ctx context.Context, ref string, seq int) ([]byte, error) {
+	return s.blob(ctx, ref, seq, kindRaw)
+}
+
+// Profile returns the profile of a profiled trial, or nil if the trial has none.
+func (s *Store) Profile(ctx context.Context, ref string, seq int) ([]byte, error) {
+	return s.blob(ctx, ref, seq, kindProfile)
+}
+
+func (s *Store) blob(ctx context.Context, ref string, seq int, kind string) ([]byte, error) {
 	var raw []byte
-	err := s.read(ctx, fmt.Sprintf("read output of trial %d of run %s", seq+1, ref), func(ctx context.Context, tx *sql.Tx) error {
+	err := s.read(ctx, fmt.Sprintf("read the %s output of trial %d of run %s", kind, seq+1, ref), func(ctx context.Context, tx *sql.Tx) error {
 		id, err := s.resolve(ctx, tx, ref)
 		if err != nil {
 			return err
 		}
 		var data []byte
 		err = tx.QueryRowContext(ctx, `SELECT b.data FROM trials t LEFT JOIN blobs b ON b.trial = t.id AND b.kind = $3
-			WHERE t.run = $1 AND t.seq = $2`, id, seq, kindRaw).Scan(&data)
+			WHERE t.run = $1 AND t.seq = $2`, id, seq, kind).Scan(&data)
 		if errors.Is(err, sql.ErrNoRows) {
 			return &iotax.Error{Op: "find trial", On: fmt.Sprintf("%d of run %s", seq+1, id), Err: ErrNotFound, Hint: fmt.Sprintf("`iotax show %s` lists its trials", id)}
 		}
@@ -709,7 +723,7 @@ func (s *Store) Raw(ctx context.Context, ref string, seq int) ([]byte, error) {
 			return err
 		}
 		raw, err = unpack(data)
-		return spot{id, seq}.damaged(kindRaw, err)
+		return spot{id, seq}.damaged(kind, err)
 	})
 	return raw, err
 }

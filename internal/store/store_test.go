@@ -80,7 +80,7 @@ func exampleTrial(run string, seq int) *iotax.Trial {
 	return t
 }
 
-var equal = cmp.Options{cmpopts.EquateNaNs(), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(iotax.Trial{}, "Raw")}
+var equal = cmp.Options{cmpopts.EquateNaNs(), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(iotax.Trial{}, "Raw", "Profile")}
 
 func testRoundTrip(t *testing.T, url string) {
 	ctx := context.Background()
@@ -225,6 +225,9 @@ func testEveryFieldIsKept(t *testing.T, url string) {
 		t.Fatal(len(trials), err)
 	}
 	if trials[0].Raw, err = s.Raw(ctx, run.ID, trial.Seq); err != nil {
+		t.Error(err)
+	}
+	if trials[0].Profile, err = s.Profile(ctx, run.ID, trial.Seq); err != nil {
 		t.Error(err)
 	}
 	if d := cmp.Diff(&trial, trials[0]); d != "" {

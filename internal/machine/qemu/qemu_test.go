@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/leftover/proctable"
 )
 
 func TestArgs(t *testing.T) {

@@ -36,13 +36,16 @@ func RoundTime(p *plan.Plan, w *plan.Workload) time.Duration {
 	return mul(TrialTime(p, w), trialsEach(p, w)*len(targetsOf(p, w)))
 }
 
-// trialsEach returns the number of trials of w at one target in a round: 2 if one of them is an explained
-// trial.
+// trialsEach returns the number of trials of w at one target in a round, with explained and profiled trials.
 func trialsEach(p *plan.Plan, w *plan.Workload) int {
+	n := 1
 	if p.Measure.Explain && w.Assumed == 0 {
-		return 2
+		n++
 	}
-	return 1
+	if p.Measure.Profile {
+		n++
+	}
+	return n
 }
 
 // Trials returns the number of trials in one round of every workload.

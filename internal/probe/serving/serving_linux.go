@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -53,70 +54,33 @@ const (
 	threadSize
 )
 
-// Start measures the processes that pids lists, until stop is called. For NBD, it must start while the server has no request.
-// It needs root, or CAP_BPF and CAP_PERFMON.
-func Start(pids func() []int, by Protocol) (stop func() (Times, error), err error) {
-	const op = "measure a server by its system calls"
-	var undo []func() error
-	closeAll := func() {
-		for _, f := range undo {
-			_ = f()
-		}
+// A measurement contains the functions that remove its parts from the kernel.
+type measurement []func() error
+
+func (m *measurement) table(name string, kind ebpf.MapType, key, value, entries uint32) (*ebpf.Map, error) {
+	made, err := ebpf.NewMap(&ebpf.MapSpec{Name: "iotax_" + name, Type: kind, KeySize: key, ValueSize: value, MaxEntries: entries})
+	if err == nil {
+		*m = append(*m, made.Close)
 	}
-	defer func() {
-		if err != nil {
-			closeAll()
-			err = fmt.Errorf("%s: %w", op, err)
-		}
-	}()
-	_ = rlimit.RemoveMemlock() // kernels before 5.11 count maps as locked memory; if this fails, creating the maps fails too
-	table := func(name string, kind ebpf.MapType, key, value, entries uint32) (*ebpf.Map, error) {
-		m, err := ebpf.NewMap(&ebpf.MapSpec{Name: "iotax_" + name, Type: kind, KeySize: key, ValueSize: value, MaxEntries: entries})
-		if err == nil {
-			undo = append(undo, m.Close)
-		}
-		return m, err
+	return made, err
+}
+
+func (m *measurement) program(name string, kind ebpf.ProgramType, code asm.Instructions) (*ebpf.Program, error) {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "iotax_" + name, Type: kind, License: license, Instructions: code})
+	if err == nil {
+		*m = append(*m, p.Close)
 	}
-	processes, err := table("pids", ebpf.Hash, 4, 4, mostProcesses)
-	if err != nil {
+	return p, err
+}
+
+// follow calls look now, and again and again until stop is called.
+func (m *measurement) follow(look func() error) (stop func() error, err error) {
+	if err := look(); err != nil {
 		return nil, err
-	}
-	threads, err := table("threads", ebpf.Hash, 8, threadSize, mostThreads)
-	if err != nil {
-		return nil, err
-	}
-	programs := []program{{"sys_enter", atEntry(processes.FD(), threads.FD(), by)}, {"sys_exit", atReturn(processes.FD(), threads.FD())}}
-	var tallies *ebpf.Map
-	if by == NBD {
-		if tallies, err = table("requests", ebpf.Array, 4, tallySize, 1); err != nil {
-			return nil, err
-		}
-		programs = append(programs, program{"sys_enter", atReply(processes.FD(), tallies.FD())}, program{"sys_exit", atRequest(processes.FD(), tallies.FD())})
-	}
-	add := func() error {
-		for _, pid := range pids() {
-			if err := processes.Put(uint32(pid), uint32(1)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if err := add(); err != nil {
-		return nil, err
-	}
-	for _, x := range programs {
-		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "iotax_" + x.at, Type: ebpf.RawTracepoint, License: license, Instructions: x.code})
-		if err != nil {
-			return nil, err
-		}
-		undo = append(undo, p.Close)
-		l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: x.at, Program: p})
-		if err != nil {
-			return nil, err
-		}
-		undo = append(undo, l.Close)
 	}
 	end, ended := make(chan struct{}), make(chan error, 1)
+	stop = sync.OnceValue(func() error { close(end); return <-ended })
+	*m = append(*m, stop)
 	go func() {
 		tick := time.NewTicker(refresh)
 		defer tick.Stop()
@@ -126,17 +90,68 @@ func Start(pids func() []int, by Protocol) (stop func() (Times, error), err erro
 				ended <- nil
 				return
 			case <-tick.C:
-				if err := add(); err != nil {
+				if err := look(); err != nil {
 					ended <- err
 					return
 				}
 			}
 		}
 	}()
+	return stop, nil
+}
+
+func (m *measurement) close() {
+	for _, f := range slices.Backward(*m) {
+		_ = f()
+	}
+}
+
+// Start measures the processes that pids lists, until stop is called. For NBD, it must start while the server has no request.
+// It needs root, or CAP_BPF and CAP_PERFMON.
+func Start(pids func() []int, by Protocol) (stop func() (Times, error), err error) {
+	const op = "measure a server by its system calls"
+	m := &measurement{}
+	defer func() {
+		if err != nil {
+			m.close()
+			err = fmt.Errorf("%s: %w", op, err)
+		}
+	}()
+	_ = rlimit.RemoveMemlock() // kernels before 5.11 count maps as locked memory; if this fails, creating the maps fails too
+	processes, err := m.table("pids", ebpf.Hash, 4, 4, mostProcesses)
+	if err != nil {
+		return nil, err
+	}
+	threads, err := m.table("threads", ebpf.Hash, 8, threadSize, mostThreads)
+	if err != nil {
+		return nil, err
+	}
+	programs := []program{{"sys_enter", atEntry(processes.FD(), threads.FD(), by)}, {"sys_exit", atReturn(processes.FD(), threads.FD())}}
+	var tallies *ebpf.Map
+	if by == NBD {
+		if tallies, err = m.table("requests", ebpf.Array, 4, tallySize, 1); err != nil {
+			return nil, err
+		}
+		programs = append(programs, program{"sys_enter", atReply(processes.FD(), tallies.FD())}, program{"sys_exit", atRequest(processes.FD(), tallies.FD())})
+	}
+	unfollow, err := m.follow(func() error { return put(processes, pids()) })
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range programs {
+		p, err := m.program(x.at, ebpf.RawTracepoint, x.code)
+		if err != nil {
+			return nil, err
+		}
+		l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: x.at, Program: p})
+		if err != nil {
+			return nil, err
+		}
+		*m = append(*m, l.Close)
+	}
 	return func() (t Times, err error) {
-		defer closeAll()
-		close(end)
-		if err = <-ended; err == nil {
+		defer m.close()
+		if err = unfollow(); err == nil {
 			t, err = sum(threads, tallies)
 		}
 		if err != nil {
@@ -144,6 +159,16 @@ func Start(pids func() []int, by Protocol) (stop func() (Times, error), err erro
 		}
 		return t, err
 	}, nil
+}
+
+// put adds processes to the map of measured ones.
+func put(processes *ebpf.Map, pids []int) error {
+	for _, pid := range pids {
+		if err := processes.Put(uint32(pid), uint32(1)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sum adds up the threads. The current state of each thread counts until now. If there are tallies, Busy is the time of the

@@ -8,3 +8,11 @@ import "errors"
 func Start(func() []int, Protocol) (stop func() (Times, error), err error) {
 	return nil, errors.New("measuring a server needs Linux")
 }
+
+// NamesKernel returns false.
+func NamesKernel() bool { return false }
+
+// Profile returns an error, because this system is not supported.
+func Profile(func() []int) (stop func() ([]byte, error), err error) {
+	return nil, errors.New("profiling needs Linux")
+}

@@ -121,6 +121,9 @@ func (p Plot) draw() *canvas {
 	return c
 }
 
+// heat returns the class of a shade.
+func heat(level int) string { return "heat" + strconv.Itoa(level) }
+
 // patches draws all patches of a level as one shape. This keeps pages small.
 func (p Plot) patches(c *canvas, at func(x, y float64) point) {
 	if p.Patches == nil {
@@ -129,7 +132,7 @@ func (p Plot) patches(c *canvas, at func(x, y float64) point) {
 	gap := point{math.NaN(), math.NaN()}
 	c.tone = Hue(p.Lines[0].Hue)
 	for level := 1; level <= Levels; level++ {
-		s := shape{class: "heat" + strconv.Itoa(level), closed: true}
+		s := shape{class: heat(level), closed: true}
 		for _, q := range p.Patches {
 			if q.Level == level {
 				s.path = append(s.path, at(q.X1, q.Y1), at(q.X2, q.Y1), at(q.X2, q.Y2), at(q.X1, q.Y2), gap)

@@ -55,6 +55,7 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 			out = append(out, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
 		}
 	}
+	out = append(out, profiles(r, p)...)
 	for _, w := range r.Waterfalls {
 		out = append(out, p.with(waterfallChart(w, r.Counted()), titled(table.Waterfall(w)))...)
 		out = append(out, block.Paragraph{Text: table.WaterfallFoot(w, r.Counted()), Tone: block.Quiet, Joined: true})

@@ -47,7 +47,8 @@ type jsonReport struct {
 	Expected    []jsonExpected       `json:"expectations,omitempty"`
 	Cells       []jsonCell           `json:"cells"`
 	Waterfalls  []report.Waterfall   `json:"waterfalls,omitempty"`
-	Stages      []report.Explanation `json:"stages,omitempty"` // stages of the I/Os, for workloads with explained trials
+	Stages      []report.Explanation `json:"stages,omitempty"`   // stages of the I/Os, for workloads with explained trials
+	Profiles    []report.Profile     `json:"profiles,omitempty"` // functions that use CPU time, for workloads with profiled trials
 	Clients     []report.Scaling     `json:"clients,omitempty"`
 	Reference   *report.Reference    `json:"reference,omitempty"`
 	Layout      *jsonLayout          `json:"layout,omitempty"`
@@ -116,7 +117,7 @@ type number64 = iotax.Number
 // null.
 func JSON(w io.Writer, r *report.Report) error {
 	a := assess.Of(r)
-	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: a.Answer(), Banner: r.Banner(), Emulated: r.Emulated(), Assessment: assessment(r, a), Expected: expected(r), Waterfalls: r.Waterfalls, Stages: r.Explanations, Clients: r.Scalings, Reference: r.Reference, Layout: layout(r), Objects: r.ObjectFacts(), Cells: []jsonCell{},
+	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: a.Answer(), Banner: r.Banner(), Emulated: r.Emulated(), Assessment: assessment(r, a), Expected: expected(r), Waterfalls: r.Waterfalls, Stages: r.Explanations, Profiles: r.Profiles, Clients: r.Scalings, Reference: r.Reference, Layout: layout(r), Objects: r.ObjectFacts(), Cells: []jsonCell{},
 		Run: jsonRun{Run: r.Run, Precision: number64(r.Run.Precision), Margin: number64(r.Run.Margin), Alpha: number64(r.Alpha)}}
 	if out.Environment == nil {
 		out.Environment = map[string]string{}

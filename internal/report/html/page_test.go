@@ -82,6 +82,7 @@ func whole() *report.Report {
 			Value: format.Lone(34000), Ratio: one(.71), Published: report.PublishedCell{Workload: "randread", Target: "guest disk", Value: format.Lone(61000), Ratio: one(.64)}, Agree: report.Overlap}},
 		Unmatched: []string{"1M sequential read on " + reporttest.VirtioFS}, Unused: []string{"randwrite on sshfs"}, Notes: []string{"the publication does not say how caches were dropped"}}
 	r.Explanations = report.New(reporttest.Explained(8)).Explanations
+	r.Profiles = report.New(reporttest.Profiled(8)).Profiles
 	return r
 }
 

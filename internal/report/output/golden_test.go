@@ -55,6 +55,14 @@ func TestGoldenExplained(t *testing.T) {
 	}
 }
 
+func TestGoldenProfiled(t *testing.T) {
+	r := report.New(reporttest.Profiled(8))
+	for name, write := range map[string]func(io.Writer) error{"profiled-80.txt": inText(r, 80), "profiled.svg": func(w io.Writer) error { return Profiles(w, r, "svg", text.Options{}) },
+		"profiled.html": bare(func(w io.Writer) error { return Profiles(w, r, "html", text.Options{}) })} {
+		t.Run(name, func(t *testing.T) { reporttest.Golden(t, name, write) })
+	}
+}
+
 func TestGoldenLayouts(t *testing.T) {
 	for _, layout := range iotax.Layouts {
 		r := report.New(reporttest.LaidOut(layout, reporttest.Fixture))

@@ -54,6 +54,24 @@ func HTML(w io.Writer, r *report.Report) error {
 	return html.Write(w, d, html.Frame{})
 }
 
+// Profiles writes the CPU profiles of a report in one of the formats txt, md, html, svg and png.
+func Profiles(w io.Writer, r *report.Report, format string, o text.Options) error {
+	d := document.Profiles(r)
+	switch format {
+	case "txt":
+		return text.Write(w, d, o)
+	case "md":
+		return text.Markdown(w, d)
+	case "html":
+		return html.Write(w, d, html.Frame{})
+	case "svg":
+		return chart.WriteSVG(w, document.Flames(r))
+	case "png":
+		return chart.WritePNG(w, document.Flames(r))
+	}
+	return fmt.Errorf("write profiles: no format %q; there are html, md, png, svg, txt", format)
+}
+
 // picture adapts a function that writes the plot of all ratios.
 func picture(write func(io.Writer, chart.File) error) func(io.Writer, *report.Report) error {
 	return func(w io.Writer, r *report.Report) error {

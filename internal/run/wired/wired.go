@@ -39,7 +39,7 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 			t, err := stop()
 			return probe.ServingTime(t), err
 		}, nil
-	}}
+	}, Profiler: serving.Profile}
 	settle := sync.OnceFunc(func() {
 		giveBack()
 		debug.SetGCPercent(25) // from now on, use less memory at the cost of more garbage collection
@@ -66,6 +66,7 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 		Environment: probe.Environment,
 		Watch:       watching(settle, watcher.Start),
 		Explain:     watching(settle, watcher.Explain),
+		Profile:     watching(settle, watcher.Profile),
 		Evict:       probe.Evict,
 		Governor:    probe.SetGovernor,
 		Check:       check.Trial,
@@ -94,7 +95,7 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 	}
 }
 
-// watching returns a function for Deps.Watch or Deps.Explain. It calls first before each watch.
+// watching returns a function for Deps.Watch, Deps.Explain or Deps.Profile. It calls first before each watch.
 func watching(first func(), start func(context.Context, *iotax.Target) (*probe.Watch, error)) func(context.Context, *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
 	return func(ctx context.Context, t *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
 		first()

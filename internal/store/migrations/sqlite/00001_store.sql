@@ -66,7 +66,7 @@ CREATE TABLE measured (
     histograms BLOB NOT NULL
 );
 
--- kind is "raw", the output of the tool, "series" or "intervals"; all are compressed with zstd.
+-- kind is "raw", the output of the tool, "series", "intervals" or "profile"; all are compressed with zstd.
 CREATE TABLE blobs (
     trial INTEGER NOT NULL REFERENCES trials (id) ON DELETE CASCADE,
     kind  TEXT NOT NULL,

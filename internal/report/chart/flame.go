@@ -1,0 +1,85 @@
+package chart
+
+import "math"
+
+// A Flame draws stacks of functions as flame graphs, one below another. The width of a function is its share of the time.
+type Flame struct {
+	Title  string
+	Width  float64 // 0 means the constant Width
+	Panels []Panel
+}
+
+// A Panel is one flame graph.
+type Panel struct {
+	Heading string
+	Flames  []Flames
+}
+
+// Flames are functions of a panel side by side, with the functions that they called above them.
+type Flames struct {
+	Name, Title string  // Title is shown on hover
+	Share       float64 // of the panel
+	Level       int     // shade: above 0 for more than the reference, below 0 for less; up to Levels
+	Above       []Flames
+}
+
+const (
+	flameHeight = 18.0
+	thinnest    = 1.0 // functions with fewer pixels are not drawn
+)
+
+func (f Flame) draw() *canvas {
+	c := &canvas{title: f.Title, width: f.Width}
+	if !(c.width > 0) {
+		c.width = Width
+	}
+	drawn := false
+	for _, p := range f.Panels {
+		c.tone = ""
+		c.text(0, c.height+14, "head", "", shorten(p.Heading, perLine(c.width)))
+		depth := depthOf(p.Flames, c.width)
+		c.height += 22 + flameHeight*float64(depth)
+		c.flames(p.Flames, 0, c.height)
+		c.height += 14
+		drawn = drawn || depth > 0
+	}
+	if !drawn {
+		return nil
+	}
+	return c
+}
+
+// depthOf returns the number of rows that are drawn.
+func depthOf(all []Flames, width float64) (depth int) {
+	for _, x := range all {
+		if x.Share*width >= thinnest {
+			depth = max(depth, 1+depthOf(x.Above, width))
+		}
+	}
+	return depth
+}
+
+// flames draws functions from x on. y is their lower edge.
+func (c *canvas) flames(all []Flames, x, y float64) {
+	for _, f := range all {
+		w := f.Share * c.width
+		if w >= thinnest {
+			class := "band"
+			switch {
+			case f.Level > 0:
+				class, c.tone = heat(f.Level), "worse"
+			case f.Level < 0:
+				class, c.tone = heat(-f.Level), "better"
+			default:
+				c.tone = ""
+			}
+			c.rect(x, y-flameHeight+1, math.Max(.5, w-1), flameHeight-1, class, f.Title)
+			c.tone = ""
+			if n := perLine(w - 4); n >= 4 {
+				c.add(shape{class: "label", x: x + 3, y: y - 5, text: shorten(f.Name, n), title: f.Title})
+			}
+			c.flames(f.Above, x, y-flameHeight)
+		}
+		x += w
+	}
+}
