@@ -553,9 +553,13 @@ func (t *tuning) print(ctx context.Context, s *tune.Search, r *tune.Result) erro
 		return writeJSON(t.out, out)
 	}
 	var b strings.Builder
+	percent := fmt.Sprintf("%.3g %%", 100*float64(margin))
+	compared := len(r.Finalists) > 1 // otherwise the screening left no value to compare
 	switch {
+	case len(changes) == 0 && r.Sure && !compared:
+		fmt.Fprintf(&b, "Keep the present options of %s: no other value is shown to improve %s.\n", t.matrix.entry, t.metric)
 	case len(changes) == 0 && r.Sure:
-		fmt.Fprintf(&b, "Keep the present options of %s: no combination is better in %s by %v or more.\n", t.matrix.entry, t.metric, margin)
+		fmt.Fprintf(&b, "Keep the present options of %s: no finalist is better in %s by %s or more.\n", t.matrix.entry, t.metric, percent)
 	case len(changes) == 0:
 		fmt.Fprintf(&b, "Keep the present options of %s for now: none is surely better in %s.\n", t.matrix.entry, t.metric)
 	default:
@@ -567,14 +571,17 @@ func (t *tuning) print(ctx context.Context, s *tune.Search, r *tune.Result) erro
 			fmt.Fprintf(&b, "  %s\n", line)
 		}
 	}
-	if r.Sure {
-		fmt.Fprintf(&b, "\nThis is within %v of the best of %s, with a chance of %.0f %%.\n", margin, format.Plural(max(1, len(r.Finalists)), "finalist"), 100*(1-tune.Alpha))
-	} else {
-		fmt.Fprintf(&b, "\nThis is not sure: another finalist may be better by more than %v. More rounds (--rounds 6..1000) may decide.\n", margin)
+	switch {
+	case !r.Sure:
+		fmt.Fprintf(&b, "\nThis is not sure: another finalist may be better by more than %s. More rounds (--rounds 6..1000) may decide.\n", percent)
+	case compared:
+		fmt.Fprintf(&b, "\nThis is within %s of the best of %s, with a chance of %.0f %%.\n", percent, format.Plural(len(r.Finalists), "finalist"), 100*(1-tune.Alpha))
+	default:
+		fmt.Fprintln(&b)
 	}
 	fmt.Fprintf(&b, "%s, of %s. iotax list shows the runs.\n", format.Plural(r.Trials, "trial"), format.Plural(len(t.matrix.targets), "combination"))
 	if len(idle) > 0 {
-		fmt.Fprintf(&b, "\nNo difference of %v or more: %s\n", margin, strings.Join(idle, ", "))
+		fmt.Fprintf(&b, "\nNo difference of %s or more: %s\n", percent, strings.Join(idle, ", "))
 	}
 	if len(r.Refused) > 0 {
 		fmt.Fprintln(&b, "\nNot recommended:")
@@ -596,7 +603,11 @@ func (t *tuning) print(ctx context.Context, s *tune.Search, r *tune.Result) erro
 		e := r.Effects[i]
 		return t.matrix.factors[e.Factor].Name + "=" + t.matrix.factors[e.Factor].Levels[e.Level], e.Gain, ""
 	})
-	table("Finalists, against the present options:", len(r.Finalists), func(i int) (string, tune.Gain, string) {
+	finalists := len(r.Finalists)
+	if !compared {
+		finalists = 0
+	}
+	table("Finalists, against the present options:", finalists, func(i int) (string, tune.Gain, string) {
 		f := r.Finalists[i]
 		mark := ""
 		if f.Dropped {

@@ -102,6 +102,10 @@ func TestTune(t *testing.T) {
 	if read(r.stdout); len(got.Runs) < 3 || got.Runs[0] != state.Steps[0].Runs[0] || len(got.Changes) != 2 {
 		t.Errorf("runs %v, the first search had %v; changes %v", got.Runs, state.Steps, got.Changes)
 	}
+	s.write("idle.yaml", strings.NewReplacer("b: [off, on]", "b: off", "e: [off, on]", "e: off", "[a, "+memory+"]", "a").Replace(s.read("tune.yaml")))
+	if r = s.iotax("tune", "idle.yaml", "--for", "took", "-q"); r.code != exitOK || !strings.Contains(r.stdout, "Keep the present options of app: no ") || strings.Contains(r.stdout, "1 finalist") {
+		t.Errorf("options without an effect: %s", r)
+	}
 	r = s.iotax("tune", "tune.yaml", "--for", "took", "--state", s.path("tune"), "--allow-weaker", "-q")
 	if r.code != exitOK && r.code != exitIncomplete || strings.Contains(r.stdout, "Not recommended") || !strings.Contains(r.stdout, "e: on    (now off)") {
 		t.Errorf("with --allow-weaker: status %d: %s", r.code, r.stdout)
