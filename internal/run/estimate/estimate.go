@@ -105,8 +105,8 @@ const (
 
 // Restart gives each round of a long run its own start, if the plan does not set the number of starts and a start can
 // change the result: it boots a guest, or makes a container, a pod or a server. Opening again must add at most a
-// quarter to the time of a round, and leave time for the minimum of rounds, by assumed costs: then the same plan has the same number of starts in each run on a
-// machine.
+// quarter to the time of a round, and leave time for the minimum of rounds. Restart uses assumed costs, so that the
+// same plan has the same number of starts in each run on a machine.
 func Restart(p *plan.Plan) {
 	m := &p.Measure
 	if m.Restarts != 0 || m.Drop != "" || m.Rounds.Min == m.Rounds.Max || !slices.ContainsFunc(p.Targets, func(t plan.Target) bool { return restartable(p, t) }) {

@@ -152,9 +152,6 @@ func TestEstimateFromRuns(t *testing.T) {
 	}
 }
 
-// For each trial on a machine of its own, the estimate includes a boot, the writing of the test files and a
-// preparation. It also includes the pilot of an open loop, and the files of each member of a combined target. It leaves
-// out machines without a target.
 // A long run of a guest starts it for each round, if that takes little time and the plan does not contradict.
 func TestRestart(t *testing.T) {
 	const guest, export = "b: {on: g, disk: {}}", "b: {nbd: {size: 1GiB}}"
@@ -188,6 +185,9 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// For each trial on a machine of its own, the estimate includes a boot, the writing of the test files and a
+// preparation. It also includes the pilot of an open loop, and the files of each member of a combined target. It leaves
+// out machines without a target.
 func TestAssumedCosts(t *testing.T) {
 	costs := func(machines, targets, workload string) schedule.Costs {
 		t.Helper()
