@@ -145,6 +145,22 @@ func SpreadByStart(d []float64, starts []int) *StartSpread {
 	return s
 }
 
+// StartSamples returns the two samples of logarithms for the comparison of two runs, such as those of EstimateChange.
+// starts contains the start of each logarithm. If both runs have at least LeastTrials starts, the samples are the means
+// of their starts, because the rounds of a start resemble each other and only starts are independent (Kalibera & Jones,
+// ISMM'13). Otherwise StartSamples returns logs.
+func StartSamples(logs [2][]float64, starts [2][]int) [2][]float64 {
+	var means [2][]float64
+	for i := range logs {
+		g, err := groupByStart(logs[i], starts[i])
+		if g == nil || err != nil || len(g.mean) < LeastTrials {
+			return logs
+		}
+		means[i] = g.mean
+	}
+	return means
+}
+
 // StartOf returns the start, from 1, of the round that follows n valid rounds, if a run divides its rounds between
 // starts.
 func StartOf(n, rounds, starts int) int {

@@ -85,6 +85,9 @@ func PairDots(base, target []Dot, discarded bool) (bs, xs []float64) {
 	return bs, xs
 }
 
+// PairStarts returns the start of each pair of PairDots without discarded rounds.
+func PairStarts(base, target []Dot) []int { return startsOf(pairDots(base, target, false)) }
+
 // RatioOf returns the interval of the ratio of target to base, paired by round. It replaces o.Starts with the start
 // indexes of the pairs. Both slices must be ordered by round.
 func RatioOf(base, target []Dot, better iotax.Better, o stat.Options) (stat.Interval, error) {

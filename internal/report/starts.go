@@ -40,6 +40,16 @@ func (r *Report) Lacks() string {
 	return r.Counted()
 }
 
+// Starts returns the start of each of Values.
+func (r *Row) Starts() (starts []int) {
+	for _, d := range r.Dots {
+		if !d.Discarded {
+			starts = append(starts, d.Start)
+		}
+	}
+	return starts
+}
+
 // Separates returns the fact of r's trials, or of the trials it is compared with, that has one value in each mood of
 // the starts and differs between moods, and its values by mood. It returns "" if there is no such fact, or if each
 // mood has a single start: any fact that changes with a start would separate these.

@@ -273,8 +273,17 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 	}
 	ch.Lost = fit[0] && ch.Verdict != "" && ch.Better != iotax.Neither
 
+	// If both runs have enough starts, the starts are the sample.
+	values := stat.StartSamples([2][]float64{report.Logs(a.Values()), report.Logs(b.Values())}, [2][]int{a.Starts(), b.Starts()})
+	if ch.Better == iotax.Down {
+		values[0], values[1] = values[1], values[0]
+	}
 	if len(a.Values()) > 0 && len(b.Values()) > 0 {
-		if r, err := stat.Unpaired(a.Values(), b.Values(), ch.Better, stat.Options{Alpha: c.Alpha}); err == nil {
+		r, err := stat.Unpaired(a.Values(), b.Values(), ch.Better, stat.Options{Alpha: c.Alpha})
+		if err == nil {
+			r, err = stat.EstimateChange(values[0], values[1], stat.Options{Alpha: c.Alpha})
+		}
+		if err == nil {
 			ch.Ratio = &r
 		} else {
 			refuse(stat.NotComparable, rules.NoRatio.Found(about, "%s", err))
@@ -302,11 +311,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 		ch.judge(ch.Loss, c, x, y, phi)
 		return ch
 	}
-	xs, ys := report.Logs(a.Values()), report.Logs(b.Values())
-	if ch.Better == iotax.Down {
-		xs, ys = ys, xs
-	}
-	ch.judge(ch.Ratio, c, xs, ys, 0)
+	ch.judge(ch.Ratio, c, values[0], values[1], 0)
 	return ch
 }
 
@@ -323,7 +328,7 @@ func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float
 	ch.P = iotax.Number(report.MarginP(r.Estimate, c.Margin, func(ratio float64) float64 { return stat.ChangeP(x, y, ratio, phi) }))
 }
 
-// losses returns the log ratios to the common baseline in both runs, one per round. It returns nil unless both runs
+// losses returns the log ratios to the common baseline in both runs, one per round or start (stat.StartSamples). It returns nil unless both runs
 // share a valid baseline that does the same work with the same durability.
 func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x, y []float64) {
 	base := CellMetric{c.A.Baseline, k.Workload, k.Metric}
@@ -335,6 +340,7 @@ func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x
 		return nil, nil
 	}
 	var d [2][]float64
+	var starts [2][]int
 	for i, s := range sides {
 		if s.rows[bases[i]].Row == nil || hasRule(s.Run.Findings, rules.Imported.ID) { // imported trials have no rounds
 			return nil, nil
@@ -347,7 +353,9 @@ func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x
 		if d[i], err = stat.Pair(bs, xs, better); err != nil {
 			return nil, nil // the row already has the finding no-ratio
 		}
+		starts[i] = report.PairStarts(s.rows[bases[i]].Dots, s.rows[keys[i]].Dots)
 	}
+	d = stat.StartSamples(d, starts)
 	return d[0], d[1]
 }
 

@@ -146,3 +146,37 @@ func TestEmulatedAgainstAccelerated(t *testing.T) {
 		t.Error("a trend has both")
 	}
 }
+
+// If both runs have enough starts, the starts are the sample, because the rounds of a start resemble each other.
+func TestStartsAreTheSample(t *testing.T) {
+	run := func(starts int, slow float64) *report.Report {
+		var base, values []float64
+		for i := range 12 {
+			base, values = append(base, 100+float64(i%3)), append(values, 50+float64(i%2))
+			if i/2%3 == 0 {
+				values[i] *= slow
+			}
+		}
+		run, trials := reporttest.Small(iotax.Up, base, values)
+		for _, x := range trials {
+			x.StartIndex = stat.StartOf(x.Round, 12, starts)
+		}
+		return report.New(run, trials)
+	}
+	for _, by := range []By{ByValue, ByLoss} {
+		of := func(a, b int) *stat.Change {
+			c := Of(run(a, .8), run(b, .9), Options{By: by})
+			r := c.row(t, "b", "w")
+			return r.Judged(by)
+		}
+		rounds, starts := of(1, 1), of(6, 6)
+		if rounds.N != 12 || starts.N != 6 || !(starts.HalfWidth() > 1.3*rounds.HalfWidth()) {
+			t.Errorf("%s: rounds: %+v, starts: %+v", by, rounds, starts)
+		}
+		for _, few := range [][2]int{{6, 1}, {6, 3}} {
+			if r := of(few[0], few[1]); r.N != 12 {
+				t.Errorf("%s: %v starts: %+v", by, few, r)
+			}
+		}
+	}
+}
