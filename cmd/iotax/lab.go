@@ -24,6 +24,8 @@ func (a *app) labCommand() *cobra.Command {
 		Long: `A lab is a set of nodes on this machine: network namespaces on their own bridge,
 each with a shaped link and a directory. A plan names one as {node: node04}. The
 same plan runs on real machines with {ssh: …} instead. up and down need root.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var name string
 	c.PersistentFlags().StringVar(&name, "name", lab.DefaultName, "name of the lab, of which there may be several")

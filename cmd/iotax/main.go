@@ -24,7 +24,9 @@ import (
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/ssh"
 	"iotax/internal/plan"
+	"iotax/internal/plan/syntax"
 	"iotax/internal/report/format"
+	"iotax/internal/suite"
 	"iotax/internal/terminal"
 )
 
@@ -114,7 +116,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		printError(stderr, "interrupted", context.Cause(ctx), exitInterrupted, a.json)
 		return exitInterrupted
 	case errors.Is(err, iotax.ErrUsage) || errors.As(err, &wrong) || isCobraUsage(err):
-		text := argumentCount(command, terminal.CleanLines(err.Error()))
+		text := wrongArguments(command, terminal.CleanLines(err.Error()))
 		if !strings.Contains(text, "hint: ") && !strings.Contains(text, "did you mean") {
 			text += "\n  hint: " + command.CommandPath() + " --help shows the arguments"
 		}
@@ -180,10 +182,26 @@ func isCobraUsage(err error) bool {
 
 var cobraCount = regexp.MustCompile(`^(accepts|accepts at most|requires at least) (\d+) arg\(s\), (?:only )?received (\d+)$`)
 
-// argumentCount rewords cobra's errors about the number of arguments and about an unknown command, and adds a hint.
-func argumentCount(c *cobra.Command, text string) string {
+var cobraWord = regexp.MustCompile(`^(?:unknown command|invalid argument) "(.+)" for ".+"$`)
+
+// wrongArguments rewords cobra's errors about the number of arguments and about an unknown command or argument, and adds
+// a hint.
+func wrongArguments(c *cobra.Command, text string) string {
 	if problem, near, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // an unknown command
 		return problem + "\n  hint: did you mean " + strings.Join(strings.Fields(near), ", ") + "?"
+	}
+	if m := cobraWord.FindStringSubmatch(text); m != nil {
+		if _, isSuite := suite.Source(m[1]); isSuite && !c.HasParent() {
+			return text + "\n  hint: iotax run " + m[1]
+		}
+		names := slices.Clone(c.ValidArgs)
+		for _, sub := range c.Commands() {
+			names = append(names, sub.Name())
+		}
+		if hint := syntax.DidYouMean(m[1], names); hint != "" {
+			text += "\n  hint: " + hint
+		}
+		return text
 	}
 	m := cobraCount.FindStringSubmatch(text)
 	if m == nil {

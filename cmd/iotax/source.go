@@ -172,11 +172,15 @@ func (pf *planFlags) read(args []string, stdin io.Reader) (*plan.Plan, error) {
 		if strings.EqualFold(filepath.Ext(arg), ".fio") {
 			return nil, iotax.Usage(&iotax.Error{Op: "read target", On: arg, Err: errors.New("a job file is a workload, not a target"), Hint: "name the targets first: iotax run /srv/data /mnt/nfs -w " + iotax.Quote(arg)})
 		}
-		if _, isSuite := suite.Source(arg); isSuite && i == 0 || strings.ContainsAny(arg, ":/,") {
+		if _, isSuite := suite.Source(arg); isSuite && i == 0 || strings.ContainsAny(arg, ":/,") || arg == "." || arg == ".." {
 			continue
 		}
-		if st, err := os.Stat(arg); err == nil && st.IsDir() && arg != "." && arg != ".." {
+		if st, err := os.Stat(arg); err == nil && st.IsDir() {
 			args[i] = "./" + arg
+		} else if near := plan.Nearest(arg, suite.Names()); near != "" && i > 0 {
+			return nil, iotax.Usage(&iotax.Error{Op: "read target", On: arg, Err: errors.New("this is not a target"), Hint: "if you mean the suite " + near + ", name it first: iotax run " + near + " " + iotax.QuoteAll(args[:i])})
+		} else if near != "" && len(args) > 1 {
+			return nil, noPlan(arg)
 		}
 	}
 	if src, ok := suite.Source(args[0]); ok && len(args) > 1 {
@@ -279,17 +283,22 @@ func source(arg string, stdin io.Reader) (name string, src []byte, err error) {
 	}
 	src, err = iotax.ReadFile(arg, syntax.MaxFile)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(arg) == "" {
-		hint := "suites are " + strings.Join(suite.Names(), ", ") + "; a plan file ends in .yaml; a directory is a path, as in /srv/data"
-		if near := plan.Nearest(arg, suite.Names()); near != "" {
-			hint = "did you mean the suite " + near + "?"
-		}
-		return "", nil, iotax.Usage(&iotax.Error{Op: "read plan", On: arg, Err: errors.New("there is no suite, plan file or directory of this name"), Hint: hint})
+		return "", nil, noPlan(arg)
 	}
 	if err != nil {
 		return "", nil, iotax.Usage(&iotax.Error{Op: "read plan", On: arg, Err: iotax.Cause(err),
 			Hint: "name a plan file that can be read, a suite (" + strings.Join(suite.Names(), ", ") + "), or directories such as /var/tmp"})
 	}
 	return arg, src, nil
+}
+
+// noPlan returns the error for a word that names neither a suite nor a file.
+func noPlan(arg string) error {
+	hint := "suites are " + strings.Join(suite.Names(), ", ") + "; a plan file ends in .yaml; a directory is a path, as in /srv/data"
+	if near := plan.Nearest(arg, suite.Names()); near != "" {
+		hint = "did you mean the suite " + near + "?"
+	}
+	return iotax.Usage(&iotax.Error{Op: "read plan", On: arg, Err: errors.New("no suite, plan file or directory has this name"), Hint: hint})
 }
 
 // keep removes the workloads that -w does not name.

@@ -64,6 +64,9 @@ func (l *Reader) Lint(arg string) error {
 	case strings.Contains(arg, " ") && strings.Contains(arg, "fio"):
 		return l.command("command", arg)
 	case errors.Is(err, fs.ErrNotExist):
+		if near := plan.Nearest(arg, suite.Names()); near != "" {
+			return failed(arg, errors.New("the file does not exist"), "did you mean the suite "+near+"?")
+		}
 		return failed(arg, errors.New("the file does not exist"), "name a file, a suite ("+strings.Join(suite.Names(), ", ")+"), or a command line in quotes: 'fio --name=…'")
 	}
 	hint := "name files that can be read"
