@@ -99,7 +99,7 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 	if err != nil {
 		return err
 	}
-	if err := every.Fits(p); err != nil {
+	if _, err := every.Of(p); err != nil {
 		return iotax.Usage(err)
 	}
 	text, err := p.YAML()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"iotax/internal/calibrate"
 	"iotax/internal/plan"
 	"iotax/internal/plan/schedule"
 	"iotax/internal/report/format"
@@ -60,17 +61,17 @@ With --yaml it prints the plan file.`,
 
 // costs returns the costs of p according to earlier runs in the store. plan does not create a missing store.
 func (a *app) costs(ctx context.Context, p *plan.Plan) (schedule.Costs, string, error) {
-	if !store.Exists(a.store) {
-		return estimate.Assumed(p), "", nil
-	}
 	note := func(format string, args ...any) { fmt.Fprintf(a.err, "iotax: "+format+"\n", args...) }
-	db, err := store.Open(ctx, a.store)
-	if err != nil {
-		note("the estimate does not use earlier runs: %v", err)
-		return estimate.Assumed(p), "", nil
+	var db *store.Store
+	if store.Exists(a.store) {
+		var err error
+		if db, err = store.Open(ctx, a.store); err != nil {
+			note("the estimate does not use earlier runs: %v", err)
+		} else {
+			defer db.Close()
+		}
 	}
-	defer db.Close()
-	return estimate.Costs(ctx, db, p, note)
+	return estimate.Costs(ctx, db, p, calibrate.Auto, note)
 }
 
 func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding, asYAML bool) error {

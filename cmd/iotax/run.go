@@ -17,6 +17,9 @@ import (
 	"iotax/internal/calibrate"
 	"iotax/internal/expect"
 	"iotax/internal/leftover"
+	"iotax/internal/machine"
+	"iotax/internal/machine/qemu"
+	"iotax/internal/machine/vm"
 	"iotax/internal/plan"
 	"iotax/internal/report"
 	"iotax/internal/report/export"
@@ -238,13 +241,21 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	deps := wired.Deps(db, work, destroy, show, a.verbose)
 	share(&deps)
 	deps.Calibrate = study(deps, show).Of(p, fl.calibrate)
-	costs, from, err := estimate.Costs(ctx, db, p, show.Note)
+	part, err := opts.Shard.Of(p)
 	if err != nil {
 		return err
 	}
-	if opts.Resume == nil && !opts.Shard.Divided() {
-		show.Note("takes %s", estimate.Lines(p, costs, from)[0])
+	testAccelerator(ctx, p, work, show.Note)
+	calibration := fl.calibrate
+	if opts.Resume != nil && opts.Resume.Calibration != nil {
+		calibration = calibrate.Never // the run keeps the one that it has
 	}
+	costs, from, err := estimate.Costs(ctx, db, p, calibration, show.Note)
+	if err != nil {
+		return err
+	}
+	costs.Done = estimate.Done(part, opts.Trials)
+	show.Note("takes %s", estimate.Lines(part, costs, from)[0])
 	opts.Around = costs.Around
 	// Acknowledge the signal at once, because the end may have to wait for a machine that hangs.
 	heard := context.AfterFunc(ctx, func() { show.Note("interrupted; removing what was made (a second interrupt ends at once)") })
@@ -261,6 +272,17 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 		return a.finishPart(ctx, db, r, fl.out, opts.Shard, runErr)
 	}
 	return a.finish(ctx, db, r, fl.out, runErr)
+}
+
+// testAccelerator finds out whether guests are emulated, for the estimate, if p has a guest on this host and no run has
+// tested it. It ignores errors, because the run will report them when it opens the guest.
+func testAccelerator(ctx context.Context, p *plan.Plan, dir string, note func(string, ...any)) {
+	used := p.Used()
+	guest := func(m plan.Machine) bool { return m.Kind == vm.Kind.Name && m.On == "" && used[m.Name] }
+	if accel, tested := qemu.Known(iotax.CacheDir()); !tested && slices.ContainsFunc(p.Machines, guest) {
+		note("testing %s", accel)
+		_, _ = vm.Accelerator(ctx, machine.Options{CacheDir: iotax.CacheDir(), WorkDir: dir, Log: note})
+	}
 }
 
 // progress returns a display of a run on standard error.

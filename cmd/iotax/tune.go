@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
+	"iotax/internal/calibrate"
 	"iotax/internal/plan"
 	"iotax/internal/plan/schedule"
 	"iotax/internal/report/format"
@@ -292,7 +293,7 @@ func (t *tuning) measure(ctx context.Context, combos []tune.Combo, rounds int) (
 	}
 	if more := rounds - len(rows[0].D); more > 0 {
 		p := t.plan(combos, more)
-		costs, from, err := estimate.Costs(ctx, t.db, p, t.note)
+		costs, from, err := estimate.Costs(ctx, t.db, p, calibrate.Never, t.note)
 		if err != nil {
 			return nil, err
 		}

@@ -85,19 +85,29 @@ func (c Cache) Path(r Rig) string { return filepath.Join(c.Dir, r.Key()+".json")
 // Get returns the calibration of r if it is younger than MaxAge at time now. A file that cannot be read counts as
 // missing and will be replaced.
 func (c Cache) Get(r Rig, now time.Time) (*iotax.Calibration, bool) {
-	text, err := iotax.ReadFile(c.Path(r), iotax.MaxOutput)
-	if err != nil {
-		return nil, false
-	}
-	var e entry
-	if json.Unmarshal(text, &e) != nil || e.Version != entryVersion {
-		return nil, false
+	e, ok := read(c.Path(r), now)
+	return &e.Calibration, ok
+}
+
+// here reports whether the cache has a calibration of a place on this host that is valid at time now. If full is set,
+// brief calibrations do not count.
+func (c Cache) here(full bool, now time.Time) bool {
+	name, _ := os.Hostname()
+	files, _ := filepath.Glob(filepath.Join(c.Dir, "*.json")) // an error means that there are none
+	return slices.ContainsFunc(files, func(f string) bool {
+		e, ok := read(f, now)
+		return ok && e.Rig["machine"] == "host" && e.Rig["hostname"] == name && !(full && e.Calibration.Brief)
+	})
+}
+
+// read returns the entry in a file. It returns false if the entry is not valid at time now.
+func read(file string, now time.Time) (e entry, ok bool) {
+	text, err := iotax.ReadFile(file, iotax.MaxOutput)
+	if err != nil || json.Unmarshal(text, &e) != nil || e.Version != entryVersion {
+		return e, false
 	}
 	age := now.Sub(e.Calibration.At)
-	if e.Calibration.Rounds < 1 || age < -time.Hour || age > MaxAge {
-		return nil, false
-	}
-	return &e.Calibration, true
+	return e, e.Calibration.Rounds >= 1 && age >= -time.Hour && age <= MaxAge
 }
 
 // Put saves the calibration of r.

@@ -75,11 +75,47 @@ func Worth(p *plan.Plan) bool {
 	return least >= Worthwhile && p.Targets[0].On == plan.Host
 }
 
-// Time estimates the duration of the A/A study.
-func Time(aa *plan.Plan) time.Duration {
-	least, _, _ := schedule.Estimate(aa, schedule.Costs{})
-	trials := len(aa.Targets) * aa.Measure.Rounds.Min // each trial starts fio, which takes about 200 ms
-	return (least + time.Duration(trials)*200*time.Millisecond + 2*time.Second).Round(time.Second)
+// Ahead estimates how long a new run of p in this mode calibrates before its first trial. It returns 0 if the run does
+// not calibrate. The device of the baseline is not known before the run, so any saved calibration of a place on this
+// host counts.
+func Ahead(p *plan.Plan, mode Mode, k plan.Kinds) time.Duration {
+	if mode == Never || mode == Auto && !Worth(p) || UserCache().here(mode == Always, time.Now()) {
+		return 0
+	}
+	aa, err := mode.study(p, k)
+	if err != nil {
+		return 0 // the run reports the error
+	}
+	return Time(aa, k)
+}
+
+// study returns the A/A study of p's baseline.
+func (m Mode) study(p *plan.Plan, k plan.Kinds) (*plan.Plan, error) {
+	o := Brief()
+	if m == Always {
+		o = Full()
+	}
+	return AA(p, p.Baseline, o, k)
+}
+
+// Assumed times of a study: to start fio and read counters for a trial, and to open the targets.
+const (
+	aroundTrial = 350 * time.Millisecond
+	opening     = 500 * time.Millisecond
+)
+
+// Time estimates the duration of the A/A study and of its null-engine study.
+func Time(aa *plan.Plan, k plan.Kinds) time.Duration {
+	sum := opening
+	add := func(p *plan.Plan) {
+		least, _, _ := schedule.Estimate(p, schedule.Costs{})
+		sum += least + time.Duration(len(p.Targets)*p.Measure.Rounds.Min)*aroundTrial
+	}
+	add(aa)
+	if null, err := Null(aa, k); err == nil { // otherwise Measure reports the error
+		add(null)
+	}
+	return sum.Round(time.Second)
 }
 
 // lengthTip suggests another trial length if it would save much time on this setup. Otherwise it returns "".
@@ -97,15 +133,11 @@ func lengthTip(c *iotax.Calibration, m plan.Measure) string {
 // now calibrates p's baseline while p's targets are open, and saves the result. If only saving fails, it returns the
 // calibration and the error.
 func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, rig Rig) (*iotax.Calibration, error) {
-	o := Brief()
-	if mode == Always {
-		o = Full()
-	}
-	aa, err := AA(p, p.Baseline, o, s.Kinds)
+	aa, err := mode.study(p, s.Kinds)
 	if err != nil {
 		return nil, err
 	}
-	s.Line(fmt.Sprintf("calibrating: %s against itself, about %s", p.Baseline, terminal.Elapsed(Time(aa))))
+	s.Line(fmt.Sprintf("calibrating: %s against itself, about %s", p.Baseline, terminal.Elapsed(Time(aa, s.Kinds))))
 	s.Deps.Progress = func(e run.Event) {
 		if e.Kind == run.Starting {
 			s.Status(fmt.Sprintf("calibrating  round %d/%d", e.Round+1, e.Rounds))

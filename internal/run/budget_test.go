@@ -64,6 +64,53 @@ func TestBudgetIsOfTheWholeRun(t *testing.T) {
 	}
 }
 
+// A run, its continuation and a shard take as long as estimated, also if the budget ends them: calibration, opening, and
+// the overhead of trials count.
+func TestTakesAsLongAsEstimated(t *testing.T) {
+	around := map[string]time.Duration{"host": time.Second, "disk": 5 * time.Second, "share": 20 * time.Second}
+	costs := schedule.Costs{Before: 14 * time.Second, Open: time.Minute, Around: map[schedule.Cell]time.Duration{}}
+	for target, d := range around {
+		for _, workload := range []string{"a", "b"} {
+			costs.Around[schedule.Cell{Workload: workload, Target: target}] = d
+		}
+	}
+	p := guestPlan("a", "b")
+	p.Measure.Rounds, p.Measure.Budget = plan.Rounds{Min: 6, Max: 6}, plan.Duration(10*time.Minute)
+	w := newWorld()
+	d := w.slow(time.Minute, around)
+	d.Calibrate = func(context.Context, *iotax.Run) (*iotax.Calibration, []iotax.Finding) {
+		w.now = w.now.Add(14 * time.Second)
+		return &iotax.Calibration{Ratio: 1, Rounds: 6}, nil
+	}
+	for _, c := range []struct {
+		name string
+		o    Options
+		done map[string]int
+	}{
+		{"whole", Options{ID: "r"}, nil},
+		{"resumed", Options{}, map[string]int{"a": 4, "b": 4}},
+		{"shard", Options{ID: "s", Shard: Shard{1, 2}}, nil},
+	} {
+		if c.name == "resumed" {
+			r := w.record
+			c.o.Resume, c.o.Trials, costs.Before = &r, w.saved, 0
+		} else {
+			costs.Before = 14 * time.Second
+		}
+		part, err := c.o.Shard.Of(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		costs.Done, c.o.Around = c.done, costs.Around
+		least, most, _ := schedule.Estimate(part, costs)
+		begun := w.now
+		r, err := Run(t.Context(), p, d, c.o)
+		if took := w.now.Sub(begun); err != nil || least != took || most != took {
+			t.Errorf("%s: estimated at %v to %v, it took %v, %d trials, %s, %v", c.name, least, most, took, len(w.saved), r.Status, err)
+		}
+	}
+}
+
 // Resuming the run, as the hint of the finding shows, measures the rest.
 func TestBudgetIsGoneOnWith(t *testing.T) {
 	w := newWorld()

@@ -90,7 +90,7 @@ func TestDropWorst(t *testing.T) {
 	if p.Measure.Check() == nil {
 		t.Error("a fixed number of rounds drops nothing, and is taken")
 	}
-	if err := (Shard{0, 2}).Fits(dropPlan()); err == nil {
+	if _, err := (Shard{0, 2}).Of(dropPlan()); err == nil {
 		t.Error("a divided run drops nothing, and is taken")
 	}
 }

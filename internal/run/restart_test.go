@@ -238,7 +238,7 @@ func TestRestartsBudget(t *testing.T) {
 }
 
 func TestRestartsAreNotDivided(t *testing.T) {
-	if err := (Shard{0, 2}).Fits(restartsPlan(t)); err == nil || !strings.Contains(err.Error(), "restarts need all rounds in one process") {
+	if _, err := (Shard{0, 2}).Of(restartsPlan(t)); err == nil || !strings.Contains(err.Error(), "restarts need all rounds in one process") {
 		t.Error(err)
 	}
 }

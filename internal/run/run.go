@@ -147,7 +147,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	if run, err = begin(p, d, o); err != nil {
 		return nil, err
 	}
-	if p, err = o.Shard.of(p); err != nil {
+	if p, err = o.Shard.Of(p); err != nil {
 		return nil, err
 	}
 	r := newRig(p, d)

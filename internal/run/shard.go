@@ -106,9 +106,9 @@ func (s Shard) share(n int) int {
 	return k
 }
 
-// of returns the plan of the shard: a fixed number of rounds, without a precision goal. It returns an error if p
+// Of returns the plan of the shard: a fixed number of rounds, without a precision goal. It returns an error if p
 // cannot be divided.
-func (s Shard) of(p *plan.Plan) (*plan.Plan, error) {
+func (s Shard) Of(p *plan.Plan) (*plan.Plan, error) {
 	if !s.Divided() {
 		return p, nil
 	}
@@ -128,12 +128,6 @@ func (s Shard) of(p *plan.Plan) (*plan.Plan, error) {
 	part.Measure.Rounds = plan.Rounds{Min: n, Max: n}
 	part.Measure.Protocol = fmt.Sprintf("fixed:%dx%v", n, part.Measure.Trial)
 	return &part, nil
-}
-
-// Fits returns an error if p cannot be divided into s.Count shards.
-func (s Shard) Fits(p *plan.Plan) error {
-	_, err := s.of(p)
-	return err
 }
 
 // seed returns the seed of a run whose plan does not set one. It depends on the run's id, which all shards share.

@@ -57,11 +57,11 @@ func TestShardsCoverEachRoundOnce(t *testing.T) {
 
 func TestShardNeedsRounds(t *testing.T) {
 	p := &plan.Plan{Measure: plan.Defaults()}
-	part, err := Shard{14, 15}.of(p)
+	part, err := Shard{14, 15}.Of(p)
 	if err != nil || part.Measure.Rounds != (plan.Rounds{Min: 2, Max: 2}) || !part.Measure.Fixed() || p.Measure.Fixed() {
 		t.Errorf("%+v, %v", part, err)
 	}
-	if _, err := (Shard{15, 16}).of(p); err == nil {
+	if _, err := (Shard{15, 16}).Of(p); err == nil {
 		t.Error("a shard without a round was taken")
 	}
 }

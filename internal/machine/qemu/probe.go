@@ -1,7 +1,6 @@
 package qemu
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,14 +76,17 @@ func MayAccelerate() (bool, string) {
 }
 
 // Known returns the result of the last Probe with cacheDir. Without a result, it returns the accelerator that Probe
-// would try.
-func Known(cacheDir string) string {
-	accel, _ := mayAccelerate()
-	var known Accelerator
-	if b, err := iotax.ReadFile(filepath.Join(cacheDir, "accel.json"), iotax.MaxOutput); accel != "" && err == nil && json.Unmarshal(b, &known) == nil {
-		accel = known.Name
+// would try, and false.
+func Known(cacheDir string) (accel string, tested bool) {
+	if accel, _ = mayAccelerate(); accel == "" {
+		return "tcg", true
 	}
-	return cmp.Or(accel, "tcg")
+	var known Accelerator
+	b, err := iotax.ReadFile(filepath.Join(cacheDir, "accel.json"), iotax.MaxOutput)
+	if err != nil || json.Unmarshal(b, &known) != nil || known.Name == "" {
+		return accel, false
+	}
+	return known.Name, true
 }
 
 func mayAccelerate() (accel, why string) {

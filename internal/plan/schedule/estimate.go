@@ -76,21 +76,23 @@ func CheckTrials(p *plan.Plan) error {
 // A Cell is a workload at a target.
 type Cell struct{ Workload, Target string }
 
-// Costs contains the times that a run needs in addition to its trials.
+// Costs contains the times that a run needs in addition to its trials, and the rounds that it does not need to measure.
 type Costs struct {
+	Before time.Duration          // once per run: measuring the noise floor
 	Open   time.Duration          // per start: before its first trial and after its last
 	Around map[Cell]time.Duration // per trial: starting the load generator, reading counters, starting a machine for the trial
+	Done   map[string]int         // valid rounds that a resumed run has, by workload
 }
 
 // Estimate returns the shortest and the longest duration of a run of the plan, and the largest number of
-// rounds of every workload. It does not include repeated rounds and calibration. For a workload that ends by
-// itself it uses the assumed time of its kind. A workload at a single target without expectations compares
-// nothing and stops at the minimum number of rounds. Only the first round may exceed the budget.
+// rounds of every workload. It does not include repeated rounds. For a workload that ends by itself it uses the
+// assumed time of its kind. A workload at a single target without expectations compares nothing and stops at the
+// minimum number of rounds. Only the first round may exceed the budget.
 func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 	m := p.Measure
 	each := make([]time.Duration, len(p.Workloads)) // a round of a workload
 	lone := make([]bool, len(p.Workloads))
-	var all, comparing time.Duration // duration of a round of all workloads, and of those that may need more than the minimum of rounds
+	had := m.Rounds.Max // rounds that every workload already has
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
 		at := targetsOf(p, w)
@@ -99,31 +101,41 @@ func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 			each[i] = add(each[i], c.Around[Cell{w.Name, t}])
 		}
 		each[i] = mul(each[i], trialsEach(p, w))
-		all = add(all, each[i])
-		if lone[i] = len(at) < 2 && !m.Fixed() && p.Expected(w.Name) == nil; !lone[i] {
-			comparing = add(comparing, each[i])
+		lone[i] = len(at) < 2 && !m.Fixed() && p.Expected(w.Name) == nil
+		if len(at) > 0 {
+			had = min(had, c.Done[w.Name])
 		}
 	}
+	start := func(round int) int { return stat.StartOf(round, m.Rounds.Max, m.Starts()) }
 	opening := func(n int) time.Duration { // time to open and close everything for n rounds; each start opens everything before its first round
-		return mul(c.Open, stat.StartOf(max(0, n-1), m.Rounds.Max, m.Starts()))
+		return mul(c.Open, 1+max(0, start(max(0, n-1))-start(had)))
 	}
 	after := func(n int) time.Duration {
-		return add(opening(n), add(mul(all, min(n, m.Rounds.Min)), mul(comparing, max(0, n-m.Rounds.Min))))
+		sum := add(c.Before, opening(n))
+		for i, d := range each {
+			to := n
+			if lone[i] {
+				to = min(n, m.Rounds.Min)
+			}
+			sum = add(sum, mul(d, max(0, to-c.Done[p.Workloads[i].Name])))
+		}
+		return sum
 	}
 	budget := time.Duration(m.Budget)
+	next := min(had+1, m.Rounds.Max)
 	rounds = m.Rounds.Max
 	if budget > 0 {
-		rounds = max(1, sort.Search(m.Rounds.Max, func(n int) bool { return after(n+1) > budget }))
+		rounds = max(next, sort.Search(m.Rounds.Max, func(n int) bool { return after(n+1) > budget }))
 	}
 	most = after(rounds)
 	if rounds < m.Rounds.Max {
 		for i, d := range each { // one more round of some workloads may fit
-			if next := add(most, add(d, opening(rounds+1)-opening(rounds))); next <= budget && !(lone[i] && rounds >= m.Rounds.Min) {
-				most = next
+			if longer := add(most, add(d, opening(rounds+1)-opening(rounds))); longer <= budget && !(lone[i] && rounds >= m.Rounds.Min) {
+				most = longer
 			}
 		}
 	}
-	return min(most, after(min(m.Rounds.Min, m.Rounds.Max))), most, rounds
+	return min(most, after(max(next, min(m.Rounds.Min, m.Rounds.Max)))), most, rounds
 }
 
 // A Slot is a round in the schedule.

@@ -59,7 +59,7 @@ func assume(p *plan.Plan, machine, accel string) assumption {
 // Assumed returns assumed costs, for a plan that has not been measured yet.
 func Assumed(p *plan.Plan) schedule.Costs {
 	c := schedule.Costs{Around: map[schedule.Cell]time.Duration{}}
-	accel := qemu.Known(iotax.CacheDir())
+	accel, _ := qemu.Known(iotax.CacheDir())
 	used := p.Used()
 	for _, m := range p.Machines {
 		if used[m.Name] {
@@ -145,11 +145,16 @@ func writing(bytes int64) time.Duration {
 const searchedRuns = 20
 
 // Costs returns the costs measured by the last run in db with the targets and workloads of p on this host, and the id
-// of that run. Workloads without a fixed length are then estimated from that run. If there is no such run, Costs
-// returns assumed costs and "". If it cannot read a run, it reports the error to note and skips the run, because no
-// measurement depends on the estimate. It fails only if ctx ends, with the cause of ctx.
-func Costs(ctx context.Context, db *store.Store, p *plan.Plan, note func(string, ...any)) (c schedule.Costs, from string, err error) {
+// of that run. Workloads without a fixed length are then estimated from that run. If there is no such run, or db is
+// nil, Costs returns assumed costs and "". mode is how the run calibrates. If Costs cannot read a run, it reports the
+// error to note and skips the run, because no measurement depends on the estimate. It fails only if ctx ends, with the
+// cause of ctx.
+func Costs(ctx context.Context, db *store.Store, p *plan.Plan, mode calibrate.Mode, note func(string, ...any)) (c schedule.Costs, from string, err error) {
 	c = Assumed(p)
+	c.Before = calibrate.Ahead(p, mode, kinds.All())
+	if db == nil {
+		return c, "", nil
+	}
 	without := func(what string, err error) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -233,6 +238,28 @@ func took(c *schedule.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Tria
 	return true
 }
 
+// Done returns the number of rounds of p that trials contain, by workload: the valid trials of the target with the
+// fewest.
+func Done(p *plan.Plan, trials []*iotax.Trial) map[string]int {
+	valid := map[schedule.Cell]int{}
+	for _, t := range trials {
+		if t.Err == "" && t.Discarded == "" {
+			valid[schedule.Cell{Workload: t.Workload, Target: t.Target}]++
+		}
+	}
+	done := map[string]int{}
+	for _, w := range p.Workloads {
+		least := p.Measure.Rounds.Max
+		for _, t := range p.Targets {
+			if w.Done(t.Name) {
+				least = min(least, valid[schedule.Cell{Workload: w.Name, Target: t.Name}])
+			}
+		}
+		done[w.Name] = least
+	}
+	return done
+}
+
 // A work contains what an estimate needs about a workload. space is the number of bytes that the workload writes to a
 // place. pilot is equal for workloads that share a pilot, and "" for a workload without one.
 type work struct {
@@ -299,17 +326,21 @@ func TestBytes(p *plan.Plan) (sum int64) {
 	return (sum + mib - 1) / mib * mib
 }
 
-// opening describes the work before the first trial.
-func opening(p *plan.Plan) string {
-	guests := 0
+// guests returns the number of QEMU guests of p.
+func guests(p *plan.Plan) (n int) {
 	for _, m := range p.Machines {
 		if m.Kind == "qemu" {
-			guests++
+			n++
 		}
 	}
+	return n
+}
+
+// opening describes the work before the first trial.
+func opening(p *plan.Plan) string {
 	var what []string
-	if guests > 0 {
-		what = append(what, "booting "+format.Plural(guests, "guest"))
+	if n := guests(p); n > 0 {
+		what = append(what, "booting "+format.Plural(n, "guest"))
 	}
 	if bytes := TestBytes(p); bytes > 0 {
 		what = append(what, "writing "+plan.Size(bytes).String()+" of test files")
@@ -360,10 +391,11 @@ func Lines(p *plan.Plan, c schedule.Costs, from string) (lines []string) {
 	if len(around) > 0 && slices.Max(around) > 0 {
 		line("%s around each trial", span(slices.Min(around), slices.Max(around)))
 	}
-	if calibrate.Worth(p) {
-		if aa, err := calibrate.AA(p, p.Baseline, calibrate.Brief(), kinds.All()); err == nil { // otherwise the run reports the error
-			line("%s once a week to measure the noise floor (--calibrate=no leaves that out)", terminal.Elapsed(calibrate.Time(aa)))
-		}
+	if c.Before > 0 {
+		line("%s to measure the noise floor, once a week (--calibrate=no leaves that out)", terminal.Elapsed(c.Before))
+	}
+	if _, tested := qemu.Known(iotax.CacheDir()); !tested && from == "" && guests(p) > 0 {
+		line("assumed that guests are accelerated: iotax doctor tests that")
 	}
 	for i := range p.Workloads {
 		if w := &p.Workloads[i]; w.Assumed > 0 && from == "" {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"iotax"
+	"iotax/internal/calibrate"
 	"iotax/internal/kinds"
 	"iotax/internal/plan"
 	"iotax/internal/plan/schedule"
@@ -49,7 +51,7 @@ func TestEstimateFromRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if c, from, err := Costs(ctx, db, p, t.Logf); err != nil || from != "" || c.Open != assumed.Open {
+	if c, from, err := Costs(ctx, db, p, calibrate.Never, t.Logf); err != nil || from != "" || c.Open != assumed.Open {
 		t.Errorf("of an empty store: %+v from %q, %v", c, from, err)
 	}
 	text, err := p.YAML()
@@ -85,13 +87,15 @@ func TestEstimateFromRuns(t *testing.T) {
 	if err := db.Update(ctx, r); err != nil {
 		t.Fatal(err)
 	}
-	c, from, err := Costs(ctx, db, p, t.Logf)
+	c, from, err := Costs(ctx, db, p, calibrate.Never, t.Logf)
 	if err != nil || from != "r" {
 		t.Fatalf("%+v from %q, %v", c, from, err)
 	}
-	if lines := Lines(p, c, from); !strings.HasSuffix(lines[0], "(as in run r)") {
+	c.Before = 14 * time.Second
+	if lines := Lines(p, c, from); !strings.HasSuffix(lines[0], "(as in run r)") || !slices.Contains(lines, "14s to measure the noise floor, once a week (--calibrate=no leaves that out)") {
 		t.Errorf("%q", lines)
 	}
+	c.Before = 0
 	if least, most, _ := schedule.Estimate(p, c); least != most || most < r.End.Sub(start)*3/4 || most > r.End.Sub(start)*5/4 {
 		t.Errorf("estimated at %v, it took %v: %+v", most, r.End.Sub(start), c)
 	}
@@ -102,6 +106,9 @@ func TestEstimateFromRuns(t *testing.T) {
 	trials, err := saved.Trials(ctx, db, "r")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if done := Done(p, trials[1:]); done["randread-4k"] != 5 || done["command:true"] != 6 {
+		t.Errorf("six rounds without their first trial: %v", done)
 	}
 	for _, x := range trials {
 		x.Facts = map[string]string{iotax.FactMachineOpened: "10s"}
@@ -114,14 +121,14 @@ func TestEstimateFromRuns(t *testing.T) {
 	if err := db.Update(ctx, r); err != nil {
 		t.Fatal(err)
 	}
-	if c, from, err := Costs(ctx, db, words("64MiB"), t.Logf); err != nil || from != "" {
+	if c, from, err := Costs(ctx, db, words("64MiB"), calibrate.Never, t.Logf); err != nil || from != "" {
 		t.Errorf("of another host: %+v from %q, %v", c, from, err)
 	}
 	r.Environment["hostname"] = host
 	if err := db.Update(ctx, r); err != nil {
 		t.Fatal(err)
 	}
-	if c, from, err := Costs(ctx, db, words("128MiB"), t.Logf); err != nil || from != "" {
+	if c, from, err := Costs(ctx, db, words("128MiB"), calibrate.Never, t.Logf); err != nil || from != "" {
 		t.Errorf("of another size: %+v from %q, %v", c, from, err)
 	}
 	// The newest run is damaged. The estimate uses the run before it and prints a note.
@@ -140,14 +147,14 @@ func TestEstimateFromRuns(t *testing.T) {
 	}
 	var noted []string
 	note := func(format string, args ...any) { noted = append(noted, fmt.Sprintf(format, args...)) }
-	if _, from, err := Costs(ctx, db, words("64MiB"), note); err != nil || from != "r" || len(noted) != 1 || !strings.Contains(noted[0], "the estimate does not use run torn: ") {
+	if _, from, err := Costs(ctx, db, words("64MiB"), calibrate.Never, note); err != nil || from != "r" || len(noted) != 1 || !strings.Contains(noted[0], "the estimate does not use run torn: ") {
 		t.Errorf("beside a damaged run: from %q, %v, %q", from, err, noted)
 	}
 	if _, err := raw.Exec("UPDATE runs SET started = 'xyz' WHERE id = 'torn'"); err != nil {
 		t.Fatal(err)
 	}
 	noted = nil
-	if _, _, err := Costs(ctx, db, words("64MiB"), note); err != nil || len(noted) == 0 || !strings.Contains(noted[0], "the estimate does not use ") {
+	if _, _, err := Costs(ctx, db, words("64MiB"), calibrate.Never, note); err != nil || len(noted) == 0 || !strings.Contains(noted[0], "the estimate does not use ") {
 		t.Errorf("beside a run without a start: %v, %q", err, noted)
 	}
 }
