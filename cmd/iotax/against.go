@@ -17,9 +17,9 @@ import (
 
 // An earlierRun is an earlier run whose targets `iotax run --against` measures again.
 type earlierRun struct {
-	run   *iotax.Run
-	pairs map[string]string // from the name of a target that is measured again to its name in the earlier run
-	said  []string          // how targets are paired
+	run      *iotax.Run
+	pairs    map[string]string // from the name of a target that is measured again to its name in the earlier run
+	messages []string          // how targets are paired
 }
 
 // against returns the plan p with additional targets: those of the earlier run ref, in their earlier configuration. If
@@ -69,7 +69,7 @@ func (e *earlierRun) notes(note func(string, ...any)) {
 	if e == nil {
 		return
 	}
-	for _, text := range e.said {
+	for _, text := range e.messages {
 		note("%s", text)
 	}
 }

@@ -114,22 +114,22 @@ func (a *app) calibrate(ctx context.Context, aa *plan.Plan) error {
 	if err := db.Update(ctx, r); err != nil {
 		return err
 	}
-	rig := calibrate.RigOf(r)
-	if err := calibrate.UserCache().Put(rig, c); err != nil {
+	setup := calibrate.SetupOf(r)
+	if err := calibrate.UserCache().Put(setup, c); err != nil {
 		return err
 	}
 	if a.json {
-		return writeJSON(a.out, map[string]any{"setup": rig.Facts, "calibration": c, "file": calibrate.UserCache().Path(rig), "run": r.ID})
+		return writeJSON(a.out, map[string]any{"setup": setup.Facts, "calibration": c, "file": calibrate.UserCache().Path(setup), "run": r.ID})
 	}
-	return printCalibration(a.out, c, r, rig, calibrate.UserCache().Path(rig))
+	return printCalibration(a.out, c, r, setup, calibrate.UserCache().Path(setup))
 }
 
 // printCalibration writes the results, one line for each number.
-func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, rig calibrate.Rig, file string) error {
+func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, setup calibrate.Setup, file string) error {
 	var b strings.Builder
 	var on []string
 	for _, k := range []string{"machine", "place.device.name", "place.filesystem", "kernel", "place.fio"} {
-		if v := rig.Facts[k]; v != "" {
+		if v := setup.Facts[k]; v != "" {
 			on = append(on, v)
 		}
 	}

@@ -300,16 +300,16 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		case !errors.As(err, &line):
 			return abandon(err)
 		}
-		said, ours := strings.CutPrefix(line.Line, "iotax bootstrap: ")
+		message, ours := strings.CutPrefix(line.Line, "iotax bootstrap: ")
 		if !ours {
 			return abandon(err)
 		}
-		if system, none := strings.CutPrefix(said, "none for "); none {
+		if system, none := strings.CutPrefix(message, "none for "); none {
 			var why cannot
 			why, hint = lacking(system, programs)
 			return abandon(why)
 		}
-		hash, wants := strings.CutPrefix(said, "copy ")
+		hash, wants := strings.CutPrefix(message, "copy ")
 		i := slices.IndexFunc(programs, func(p program) bool { return p.hash == hash })
 		if !wants || i < 0 {
 			select { // let the script remove its partial copy
@@ -317,7 +317,7 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 			case <-ctx.Done():
 			case <-time.After(endTime):
 			}
-			return abandon(cannot(said))
+			return abandon(cannot(message))
 		}
 		p := programs[i]
 		if l.Log != nil {

@@ -61,13 +61,13 @@ func (r Repo) git(ctx context.Context, args ...string) (string, error) {
 	defer cancel()
 	c := exec.CommandContext(limited, "git", append([]string{"-C", r.Dir}, args...)...)
 	c.Env = iotax.GitEnviron()
-	var said iotax.Capture
-	c.Stderr = &said
+	var stderr iotax.Capture
+	c.Stderr = &stderr
 	out, err := iotax.ExecOutput(c)
 	if err != nil {
 		if cause := context.Cause(limited); cause != nil {
 			err = cause
-		} else if text := strings.TrimSpace(string(said.Bytes())); text != "" {
+		} else if text := strings.TrimSpace(string(stderr.Bytes())); text != "" {
 			err = errors.New(text)
 		}
 		return "", &iotax.Error{Op: "git " + args[0], On: r.Dir, Err: err}

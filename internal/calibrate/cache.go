@@ -17,9 +17,9 @@ import (
 	"iotax"
 )
 
-// A Rig identifies the setup that a calibration is valid for. If any of its facts changes, the setup needs a new
+// A Setup identifies the setup that a calibration is valid for. If any of its facts changes, the setup needs a new
 // calibration.
-type Rig struct {
+type Setup struct {
 	Facts map[string]string `json:"facts"`
 }
 
@@ -30,9 +30,9 @@ var (
 		"fio", "accel", "qemu", "kernel", iotax.FactMachineHostname, iotax.FactMachineKernel, iotax.FactMachineCPUModel, "machine.cpu.count"}
 )
 
-// RigOf returns the setup of a run's baseline. The facts are complete once the workloads have been checked on the
+// SetupOf returns the setup of a run's baseline. The facts are complete once the workloads have been checked on the
 // baseline.
-func RigOf(r *iotax.Run) Rig {
+func SetupOf(r *iotax.Run) Setup {
 	facts := map[string]string{}
 	add := func(prefix string, from map[string]string, keys []string) {
 		for _, k := range keys {
@@ -55,11 +55,11 @@ func RigOf(r *iotax.Run) Rig {
 			}
 		}
 	}
-	return Rig{facts}
+	return Setup{facts}
 }
 
 // Key returns a short key that is equal for equal setups.
-func (r Rig) Key() string {
+func (r Setup) Key() string {
 	h := sha256.New()
 	for _, k := range slices.Sorted(maps.Keys(r.Facts)) {
 		fmt.Fprintf(h, "%q=%q\n", k, r.Facts[k])
@@ -73,18 +73,18 @@ type Cache struct{ Dir string }
 // An entry is the content of a cache file. Its facts are only for human readers; the file name is the key.
 type entry struct {
 	Version     int               `json:"version"`
-	Rig         map[string]string `json:"rig"`
+	Setup       map[string]string `json:"setup"`
 	Calibration iotax.Calibration `json:"calibration"`
 }
 
 const entryVersion = 1
 
 // Path returns the path of the calibration file of a setup.
-func (c Cache) Path(r Rig) string { return filepath.Join(c.Dir, r.Key()+".json") }
+func (c Cache) Path(r Setup) string { return filepath.Join(c.Dir, r.Key()+".json") }
 
 // Get returns the calibration of r if it is younger than MaxAge at time now. A file that cannot be read counts as
 // missing and will be replaced.
-func (c Cache) Get(r Rig, now time.Time) (*iotax.Calibration, bool) {
+func (c Cache) Get(r Setup, now time.Time) (*iotax.Calibration, bool) {
 	e, ok := read(c.Path(r), now)
 	return &e.Calibration, ok
 }
@@ -96,7 +96,7 @@ func (c Cache) here(full bool, now time.Time) bool {
 	files, _ := filepath.Glob(filepath.Join(c.Dir, "*.json")) // an error means that there are none
 	return slices.ContainsFunc(files, func(f string) bool {
 		e, ok := read(f, now)
-		return ok && e.Rig["machine"] == "host" && e.Rig["hostname"] == name && !(full && e.Calibration.Brief)
+		return ok && e.Setup["machine"] == "host" && e.Setup["hostname"] == name && !(full && e.Calibration.Brief)
 	})
 }
 
@@ -111,7 +111,7 @@ func read(file string, now time.Time) (e entry, ok bool) {
 }
 
 // Put saves the calibration of r.
-func (c Cache) Put(r Rig, cal *iotax.Calibration) error {
+func (c Cache) Put(r Setup, cal *iotax.Calibration) error {
 	fail := func(err error) error {
 		hint := ""
 		if errors.Is(err, fs.ErrPermission) || strings.Contains(err.Error(), "read-only") {

@@ -178,46 +178,46 @@ func TestCache(t *testing.T) {
 	facts := map[string]string{"device.name": "vda", "fio": "fio-3.33", "filesystem.mount": "/x"}
 	run := &iotax.Run{Environment: map[string]string{"kernel": "6.1"}, Baseline: "b",
 		Targets: []iotax.TargetInfo{{Name: "b", Machine: "host", Facts: facts}, {Name: "other", Machine: "ssh://x"}}}
-	rig := RigOf(run)
+	setup := SetupOf(run)
 	cal := &iotax.Calibration{Ratio: 1, Lo: .99, Hi: 1.01, Rounds: 6, At: time.Unix(1_700_000_000, 0).UTC()}
 	now := cal.At.Add(time.Hour)
-	if _, ok := c.Get(rig, now); ok {
+	if _, ok := c.Get(setup, now); ok {
 		t.Error("an empty cache has one")
 	}
-	if err := c.Put(rig, cal); err != nil {
+	if err := c.Put(setup, cal); err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := c.Get(rig, now); !ok || *got != *cal {
+	if got, ok := c.Get(setup, now); !ok || *got != *cal {
 		t.Errorf("%+v, %v", got, ok)
 	}
-	if _, ok := c.Get(rig, cal.At.Add(MaxAge+time.Minute)); ok {
+	if _, ok := c.Get(setup, cal.At.Add(MaxAge+time.Minute)); ok {
 		t.Error("a stale one is believed")
 	}
-	if _, ok := c.Get(rig, cal.At.Add(-24*time.Hour)); ok {
+	if _, ok := c.Get(setup, cal.At.Add(-24*time.Hour)); ok {
 		t.Error("one from the future is believed")
 	}
 	facts["filesystem.mount"] = "/y"
-	if RigOf(run).Key() != rig.Key() {
+	if SetupOf(run).Key() != setup.Key() {
 		t.Error("the same device is another rig")
 	}
 	facts["fio"] = "fio-3.36"
-	if _, ok := c.Get(RigOf(run), now); ok {
+	if _, ok := c.Get(SetupOf(run), now); ok {
 		t.Error("another fio has the same calibration")
 	}
 	run.Targets[0].Labels = map[string]string{"cache": "none"}
-	here := RigOf(run).Key()
+	here := SetupOf(run).Key()
 	run.Targets[0].Machine = "guest"
-	guest := RigOf(run).Key()
-	if run.Targets[0].Labels["cache"] = "writeback"; RigOf(run).Key() == guest || guest == here {
+	guest := SetupOf(run).Key()
+	if run.Targets[0].Labels["cache"] = "writeback"; SetupOf(run).Key() == guest || guest == here {
 		t.Error("disks of a guest with unlike caches are one rig")
 	}
-	if err := os.WriteFile(c.Path(rig), []byte(`{"version": 1, "calibration": {"rounds"`), 0o600); err != nil {
+	if err := os.WriteFile(c.Path(setup), []byte(`{"version": 1, "calibration": {"rounds"`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := c.Get(rig, now); ok {
+	if _, ok := c.Get(setup, now); ok {
 		t.Error("a damaged file is believed")
 	}
-	if err := (Cache{"/dev/null/x"}).Put(rig, cal); err == nil || !strings.Contains(err.Error(), "keep calibration") {
+	if err := (Cache{"/dev/null/x"}).Put(setup, cal); err == nil || !strings.Contains(err.Error(), "keep calibration") {
 		t.Errorf("%v", err)
 	}
 }

@@ -45,15 +45,15 @@ func (s Study) Of(p *plan.Plan, mode Mode) func(context.Context, *iotax.Run) (*i
 		return nil
 	}
 	return func(ctx context.Context, r *iotax.Run) (*iotax.Calibration, []iotax.Finding) {
-		rig := RigOf(r)
-		c, fresh := UserCache().Get(rig, s.Deps.Now())
+		setup := SetupOf(r)
+		c, fresh := UserCache().Get(setup, s.Deps.Now())
 		var found []iotax.Finding
 		if !fresh || mode == Always && c.Brief {
 			if mode == Auto && !Worth(p) {
 				return nil, nil
 			}
 			var err error
-			if c, err = s.now(ctx, p, mode, rig); err != nil && ctx.Err() == nil {
+			if c, err = s.now(ctx, p, mode, setup); err != nil && ctx.Err() == nil {
 				found = append(found, rules.NotCalibrated.FoundError(iotax.AboutRun(), err.Error()))
 			}
 		}
@@ -132,7 +132,7 @@ func lengthTip(c *iotax.Calibration, m plan.Measure) string {
 
 // now calibrates p's baseline while p's targets are open, and saves the result. If only saving fails, it returns the
 // calibration and the error.
-func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, rig Rig) (*iotax.Calibration, error) {
+func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, setup Setup) (*iotax.Calibration, error) {
 	aa, err := mode.study(p, s.Kinds)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, rig Rig) (*iota
 	if err != nil {
 		return nil, err
 	}
-	return c, UserCache().Put(rig, c)
+	return c, UserCache().Put(setup, c)
 }
 
 // Measure runs a null-engine study without saving it. Then it runs the A/A study aa and saves it as the run id.

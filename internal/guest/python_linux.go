@@ -47,14 +47,14 @@ func Python(ctx context.Context, cacheDir string) (string, error) {
 	defer cancel()
 	out, err := agent.Exec(limited, python, "-I", "-c",
 		`import json, os, sys, sysconfig; print(json.dumps([os.path.realpath(sys.executable), sysconfig.get_paths()["stdlib"], sys.implementation.cache_tag]))`)
-	var told [3]string
+	var answer [3]string
 	if err == nil {
-		err = json.Unmarshal([]byte(out), &told)
+		err = json.Unmarshal([]byte(out), &answer)
 	}
 	if err != nil {
 		return fail(err, "see whether "+python+" runs")
 	}
-	binary, lib, tag := told[0], told[1], told[2]
+	binary, lib, tag := answer[0], answer[1], answer[2]
 	st, err := os.Stat(binary)
 	if err != nil {
 		return fail(err, "")

@@ -64,9 +64,9 @@ func changeRoot(r *iotax.Root) error {
 		if err != nil {
 			return
 		}
-		said, _ := io.ReadAll(io.LimitReader(errs, 4096))
+		stderr, _ := io.ReadAll(io.LimitReader(errs, 4096))
 		_, _ = io.Copy(io.Discard, errs)
-		fail(fmt.Errorf("%s ended (%v): %s", r.Run[0], c.Wait(), strings.TrimSpace(string(said))))
+		fail(fmt.Errorf("%s ended (%v): %s", r.Run[0], c.Wait(), strings.TrimSpace(string(stderr))))
 	}()
 	return <-started
 }

@@ -120,14 +120,14 @@ func do(ctx context.Context, stdin string, args ...string) error {
 	defer cancel()
 	c := exec.CommandContext(ctx, path, args[1:]...)
 	c.Stdin = strings.NewReader(stdin)
-	var said iotax.Capture
-	c.Stdout, c.Stderr = &said, &said
+	var output iotax.Capture
+	c.Stdout, c.Stderr = &output, &output
 	c.WaitDelay = time.Second
 	if err := c.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(said.Bytes()))
+		return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(output.Bytes()))
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func (p *Plan) expect(c *syntax.Collector, list *syntax.Node, workload string) {
 		}
 		e, err := expect.Parse(n.Text)
 		if err != nil {
-			c.Fail(n, bind.Said(err).Hint, "%s", bind.Said(err).Msg)
+			c.Fail(n, bind.AsFieldError(err).Hint, "%s", bind.AsFieldError(err).Msg)
 			continue
 		}
 		if workload != "" && e.Workload != "" {
@@ -115,7 +115,7 @@ func (p *Plan) expectOne(c *syntax.Collector, n *syntax.Node, e expect.Expectati
 		one := Expectation{e, v.Unit, n.Pos()}
 		one.Workload, one.Metric = w.Name, v.Name
 		if _, err := one.Bound(v.Unit); err != nil {
-			c.Fail(token(n, e.Limit), bind.Said(err).Hint, "%s", bind.Said(err).Msg)
+			c.Fail(token(n, e.Limit), bind.AsFieldError(err).Hint, "%s", bind.AsFieldError(err).Msg)
 			return
 		}
 		for _, other := range p.Expectations {

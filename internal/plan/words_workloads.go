@@ -104,7 +104,7 @@ func (w *words) workload(n *syntax.Node) {
 		rw, depth = "rand"+rw, fmt.Sprint(RandomDepth)
 	}
 	if _, err := positive(parts[1].Text); err != nil {
-		w.Fail(parts[1], cmp.Or(bind.Said(err).Hint, form), "the block size: %s", bind.Said(err).Msg)
+		w.Fail(parts[1], cmp.Or(bind.AsFieldError(err).Hint, form), "the block size: %s", bind.AsFieldError(err).Msg)
 		return
 	}
 	options := map[string]*syntax.Node{"iodepth": n.Made(depth)}
@@ -137,7 +137,7 @@ func (w *words) workload(n *syntax.Node) {
 		} else if _, err := positive(part.Text); err == nil {
 			set("size", part, part.Text)
 		} else {
-			w.Fail(part, "after the block size write qdN (queue depth), jN (jobs), openN (open loop at N %), rateN (open loop at N/s) or a size, as in randread-4k-qd16-j4-2GiB", "%s: %s", syntax.Quote(part.Text), bind.Said(err).Msg)
+			w.Fail(part, "after the block size write qdN (queue depth), jN (jobs), openN (open loop at N %), rateN (open loop at N/s) or a size, as in randread-4k-qd16-j4-2GiB", "%s: %s", syntax.Quote(part.Text), bind.AsFieldError(err).Msg)
 		}
 	}
 	entries := []syntax.Pair{{Key: head.Made("rw"), Val: head.Made(rw)}, {Key: n.Made("bs"), Val: parts[1]}}

@@ -174,12 +174,12 @@ func (w *Watch) paused(fact string) (sum float64) {
 	if w.pauses == nil {
 		return 0
 	}
-	var said []string
+	var lengths []string
 	for _, p := range w.pauses.Take() {
 		sum += p.Length.Seconds()
-		said = append(said, p.String())
+		lengths = append(lengths, p.String())
 	}
-	set(w.facts, fact, strings.Join(said, "; "))
+	set(w.facts, fact, strings.Join(lengths, "; "))
 	return sum
 }
 

@@ -11,5 +11,5 @@ func (e *engine) reference(ln *lane, t *iotax.Target) string {
 	takesPart := func(name string) bool {
 		return slices.ContainsFunc(ln.targets, func(x *iotax.Target) bool { return x.Name == name })
 	}
-	return e.rig.infos[t.Name].Reference(e.run.BaselineOf(ln.plan.Name), takesPart)
+	return e.testbed.infos[t.Name].Reference(e.run.BaselineOf(ln.plan.Name), takesPart)
 }

@@ -47,7 +47,7 @@ func (l *load) ready(ctx context.Context, t *iotax.Target) error {
 // look calls the Look function of each workload that has one, before anything is opened. It returns the first error. If
 // no target is on this host, it does nothing. With keepGoing, only the baseline counts, because other targets may be
 // left out.
-func (r *rig) look(ctx context.Context, keepGoing bool) error {
+func (r *testbed) look(ctx context.Context, keepGoing bool) error {
 	if !slices.ContainsFunc(r.p.Targets, func(t plan.Target) bool { return t.On == "host" && (!keepGoing || t.Name == r.p.Baseline) }) {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (l *load) deciding() []string {
 }
 
 // makeLoads creates the workloads.
-func (r *rig) makeLoads() error {
+func (r *testbed) makeLoads() error {
 	for _, pw := range r.p.Workloads {
 		w, err := r.d.Workload(pw)
 		if err != nil {
@@ -108,7 +108,7 @@ func (r *rig) makeLoads() error {
 }
 
 // need returns the number of bytes that the place of t must be able to hold.
-func (r *rig) need(t plan.Target) (bytes int64) {
+func (r *testbed) need(t plan.Target) (bytes int64) {
 	sizes := map[int64]bool{}
 	for _, l := range r.loads {
 		if r.worksAt(l, t.Name) && !sizes[l.space] { // workloads of the same size share their file
@@ -120,7 +120,7 @@ func (r *rig) need(t plan.Target) (bytes int64) {
 }
 
 // files lists the files that the workloads on t read and can name in advance.
-func (r *rig) files(t plan.Target) (all []iotax.File) {
+func (r *testbed) files(t plan.Target) (all []iotax.File) {
 	for _, l := range r.loads {
 		for _, f := range l.files {
 			if r.worksAt(l, t.Name) && !slices.Contains(all, f) { // workloads share files with the same name
@@ -132,7 +132,7 @@ func (r *rig) files(t plan.Target) (all []iotax.File) {
 }
 
 // worksAt reports whether l runs on the target called name, either directly or as part of a combined target.
-func (r *rig) worksAt(l *load, name string) bool {
+func (r *testbed) worksAt(l *load, name string) bool {
 	if l.plan.Done(name) {
 		return true
 	}
@@ -146,7 +146,7 @@ func (r *rig) worksAt(l *load, name string) bool {
 }
 
 // prepareCells calls Settle for every workload that has it, and checks and prepares every workload on every target.
-func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) error {
+func (r *testbed) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	for _, l := range r.loads {
 		if settle := l.w.Caps().Settle; settle != nil {
 			err := within(ctx, readyTime, func(ctx context.Context) error {
@@ -233,15 +233,15 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 	return r.closeRenewed(ctx)
 }
 
-// holder returns the rig that contains t.
-func (r *rig) holder(t *iotax.Target) *rig {
+// holder returns the testbed that contains t.
+func (r *testbed) holder(t *iotax.Target) *testbed {
 	pt, _ := r.p.Target(t.Name)
-	return r.rigOf(pt.On)
+	return r.bedOf(pt.On)
 }
 
 // involved lists the targets on which l runs. It lists the members of a combined target instead of the target
 // itself, and the targets on which l runs as noise.
-func (r *rig) involved(l *load) (targets []*iotax.Target) {
+func (r *testbed) involved(l *load) (targets []*iotax.Target) {
 	add := func(t *iotax.Target) {
 		if !slices.Contains(targets, t) {
 			targets = append(targets, t)
@@ -266,7 +266,7 @@ func (r *rig) involved(l *load) (targets []*iotax.Target) {
 }
 
 // at lists the open targets on which l is measured.
-func (r *rig) at(l *load) (targets []*iotax.Target) {
+func (r *testbed) at(l *load) (targets []*iotax.Target) {
 	for _, t := range r.targets {
 		if l.plan.Done(t.Name) {
 			targets = append(targets, t)
@@ -277,7 +277,7 @@ func (r *rig) at(l *load) (targets []*iotax.Target) {
 
 // pilot runs the pilot of each workload that needs one, on all its targets. A resumed run passes the earlier result,
 // so that the pilot makes the same choice.
-func (r *rig) pilot(ctx context.Context, run *iotax.Run) error {
+func (r *testbed) pilot(ctx context.Context, run *iotax.Run) error {
 	for _, l := range r.loads {
 		pilot := l.w.Caps().Pilot
 		if pilot == nil || len(l.targets) == 0 {
@@ -296,7 +296,7 @@ func (r *rig) pilot(ctx context.Context, run *iotax.Run) error {
 	return nil
 }
 
-func (r *rig) cellFailed(l *load, t *iotax.Target, err error) {
+func (r *testbed) cellFailed(l *load, t *iotax.Target, err error) {
 	r.d.Progress(Event{Kind: Missing, Target: t.Name, Workload: l.plan.Name, Err: err})
 	info := r.infos[t.Name]
 	info.Findings = append(info.Findings, rules.CellNotMeasured.Hinting("").FoundError(iotax.AboutCell(t.Name, l.plan.Name), err.Error()))

@@ -38,7 +38,7 @@ type volumeState struct {
 }
 
 // environment returns the facts of m.
-func (r *rig) environment(ctx context.Context, m iotax.Machine) (env map[string]string, err error) {
+func (r *testbed) environment(ctx context.Context, m iotax.Machine) (env map[string]string, err error) {
 	err = within(ctx, lookTime, func(ctx context.Context) error {
 		env, err = r.d.Environment(ctx, m)
 		return err
@@ -50,7 +50,7 @@ func (r *rig) environment(ctx context.Context, m iotax.Machine) (env map[string]
 }
 
 // tell adds the findings of each volume to its target and to the targets based on it.
-func (r *rig) tell() {
+func (r *testbed) tell() {
 	for _, t := range r.p.Targets {
 		if r.volumes[t.Name].vol == nil {
 			continue
@@ -70,7 +70,7 @@ func (r *rig) tell() {
 // open opens all targets and prepares every cell. A target that cannot be opened is recorded in run.Targets with its
 // error. Without keepGoing, open returns the first such error, so that the user learns of it before measuring starts.
 // With keepGoing, it returns such errors only if the baseline failed or fewer than two targets remain.
-func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
+func (r *testbed) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	if err := r.makeLoads(); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 }
 
 // govern sets the frequency governor of the plan, before the environment is described.
-func (r *rig) govern(run *iotax.Run) error {
+func (r *testbed) govern(run *iotax.Run) error {
 	want := r.p.Measure.Governor
 	if want == "" || r.d.Governor == nil {
 		return nil
@@ -154,7 +154,7 @@ func (r *rig) govern(run *iotax.Run) error {
 
 // describe copies the target information into the run. It is called again at the end, because removing a volume may
 // add findings.
-func (r *rig) describe(run *iotax.Run) {
+func (r *testbed) describe(run *iotax.Run) {
 	run.Targets = nil
 	r.tell()
 	for _, t := range r.p.Targets {
@@ -164,7 +164,7 @@ func (r *rig) describe(run *iotax.Run) {
 
 // openTarget attaches the target's volume to its machine, or opens the members of a combined target. It does so at
 // most once per target.
-func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, error) {
+func (r *testbed) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, error) {
 	o := r.opened[t.Name]
 	if o == nil {
 		o = &opened{}
@@ -179,7 +179,7 @@ func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, err
 }
 
 // gather creates the combined target t from its members.
-func (r *rig) gather(ctx context.Context, t plan.Target, g *plan.Gather) (*iotax.Target, error) {
+func (r *testbed) gather(ctx context.Context, t plan.Target, g *plan.Gather) (*iotax.Target, error) {
 	member := func(name string) (*iotax.Target, error) {
 		pt, ok := r.p.Target(name)
 		if !ok {
@@ -237,7 +237,7 @@ func (r *rig) gather(ctx context.Context, t plan.Target, g *plan.Gather) (*iotax
 }
 
 // enclose starts the machines of t.In, each inside the previous one, and moves target into the innermost.
-func (r *rig) enclose(ctx context.Context, t plan.Target, target *iotax.Target) error {
+func (r *testbed) enclose(ctx context.Context, t plan.Target, target *iotax.Target) error {
 	for _, name := range t.In {
 		pm, ok := r.p.Machine(name)
 		if !ok {
@@ -248,7 +248,7 @@ func (r *rig) enclose(ctx context.Context, t plan.Target, target *iotax.Target) 
 		if err != nil {
 			return err
 		}
-		r.rigOf(t.On).onClose("machine "+name+" of "+t.Name, on, m.Close)
+		r.bedOf(t.On).onClose("machine "+name+" of "+t.Name, on, m.Close)
 		target.Machine = m
 		maps.Copy(target.Facts, m.Caps().Facts)
 	}
@@ -256,12 +256,12 @@ func (r *rig) enclose(ctx context.Context, t plan.Target, target *iotax.Target) 
 }
 
 // openOne attaches the target's volume to its machine.
-func (r *rig) openOne(ctx context.Context, t plan.Target) (*iotax.Target, error) {
+func (r *testbed) openOne(ctx context.Context, t plan.Target) (*iotax.Target, error) {
 	place, err := r.attach(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	m := r.rigOf(t.On).machines[t.On].m
+	m := r.bedOf(t.On).machines[t.On].m
 	target := &iotax.Target{Name: t.Name, Machine: m, Place: place, Device: t.Device(), Labels: t.Labels, Facts: map[string]string{}}
 	for _, vol := range r.below(t) {
 		if processes := vol.Caps().Processes; processes != nil {
@@ -300,9 +300,9 @@ func (r *rig) openOne(ctx context.Context, t plan.Target) (*iotax.Target, error)
 }
 
 // below lists the volume of t and the volumes below it.
-func (r *rig) below(t plan.Target) (all []iotax.Volume) {
+func (r *testbed) below(t plan.Target) (all []iotax.Volume) {
 	for range r.p.Targets { // attach has already rejected cycles
-		if vol := r.rigOf(t.On).volumes[t.Name].vol; vol != nil {
+		if vol := r.bedOf(t.On).volumes[t.Name].vol; vol != nil {
 			all = append(all, vol)
 		}
 		of, ok := t.Traits().Of, false
@@ -318,8 +318,8 @@ func (r *rig) below(t plan.Target) (all []iotax.Volume) {
 
 // machine opens the machine called name. It first prepares the volumes on that machine that may have devices, because a
 // guest must be started with the devices of its volumes.
-func (r *rig) machine(ctx context.Context, name string) (iotax.Machine, error) {
-	if o := r.rigOf(name); o != r {
+func (r *testbed) machine(ctx context.Context, name string) (iotax.Machine, error) {
+	if o := r.bedOf(name); o != r {
 		return o.machine(ctx, name)
 	}
 	if om, ok := r.machines[name]; ok {
@@ -336,7 +336,7 @@ func (r *rig) machine(ctx context.Context, name string) (iotax.Machine, error) {
 	return om.m, om.err
 }
 
-func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
+func (r *testbed) start(ctx context.Context, name string) (iotax.Machine, error) {
 	pm, ok := r.p.Machine(name)
 	if !ok {
 		return nil, &iotax.Error{Op: "open machine", On: name, Err: errors.New("the plan has no machine of this name")}
@@ -372,8 +372,8 @@ func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
 }
 
 // prepare creates the serving side of the target's volume, once.
-func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) {
-	if o := r.rigOf(t.On); o != r {
+func (r *testbed) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) {
+	if o := r.bedOf(t.On); o != r {
 		return o.prepare(ctx, t)
 	}
 	v := r.volumes[t.Name]
@@ -436,8 +436,8 @@ func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) 
 }
 
 // attach attaches the target's volume, once, and returns its place.
-func (r *rig) attach(ctx context.Context, t plan.Target) (iotax.Place, error) {
-	if o := r.rigOf(t.On); o != r {
+func (r *testbed) attach(ctx context.Context, t plan.Target) (iotax.Place, error) {
+	if o := r.bedOf(t.On); o != r {
 		return o.attach(ctx, t)
 	}
 	v := r.volumes[t.Name]

@@ -26,24 +26,24 @@ const (
 	minLost      = 6
 )
 
-// An engine runs the rounds of a rig. It derives its state from the trials. A resumed run rebuilds the state from the
+// An engine runs the rounds of a testbed. It derives its state from the trials. A resumed run rebuilds the state from the
 // stored trials.
 type engine struct {
-	run    *iotax.Run
-	p      *plan.Plan
-	d      Deps
-	rig    *rig
-	lanes  []*lane
-	shard  Shard
-	enough func(d []float64) string // from Options.Enough
-	ledger ledger
-	seq    int // number of the next trial within the shard
+	run     *iotax.Run
+	p       *plan.Plan
+	d       Deps
+	testbed *testbed
+	lanes   []*lane
+	shard   Shard
+	enough  func(d []float64) string // from Options.Enough
+	ledger  ledger
+	seq     int // number of the next trial within the shard
 
-	start       int                                     // number of the current start, from 1
-	used        bool                                    // this process has run a trial in the current start
-	setup       time.Duration                           // time until the targets were open
-	reopen      func(ctx context.Context) (*rig, error) // closes all targets and machines and opens them again
-	notReopened bool                                    // reopen failed
+	start       int                                         // number of the current start, from 1
+	used        bool                                        // this process has run a trial in the current start
+	setup       time.Duration                               // time until the targets were open
+	reopen      func(ctx context.Context) (*testbed, error) // closes all targets and machines and opens them again
+	notReopened bool                                        // reopen failed
 
 	from   time.Time                       // when this process began the run; the budget counts from here
 	begun  time.Time                       // when the first trial began
@@ -84,9 +84,9 @@ const (
 	laneShort           // stopped before it reached its goal
 )
 
-func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from time.Time) *engine {
+func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *testbed, o Options, from time.Time) *engine {
 	shard, earlier := o.Shard, o.Trials
-	e := &engine{run: run, p: p, d: d, rig: r, shard: shard, enough: o.Enough, ledger: ledger{reviewValues: d.ReviewValues, reviewFacts: d.ReviewFacts}, start: 1, from: from, around: o.Around, extra: map[string]stat.Timing{}}
+	e := &engine{run: run, p: p, d: d, testbed: r, shard: shard, enough: o.Enough, ledger: ledger{reviewValues: d.ReviewValues, reviewFacts: d.ReviewFacts}, start: 1, from: from, around: o.Around, extra: map[string]stat.Timing{}}
 	for _, t := range earlier {
 		var metrics []string
 		for _, l := range r.loads {
@@ -225,13 +225,13 @@ func (e *engine) restart(ctx context.Context) error {
 	which := fmt.Sprintf("start %d of %d", e.start, e.p.Measure.Starts())
 	e.d.Progress(Event{Kind: Opening, Text: which})
 	var err error
-	if e.rig, err = e.reopen(ctx); err != nil {
+	if e.testbed, err = e.reopen(ctx); err != nil {
 		e.notReopened = true
 		return opError("begin", which, err, e.resume()+" measures what is missing")
 	}
 	e.used = false
 	for _, ln := range e.lanes {
-		ln.load = e.rig.loads[ln.index]
+		ln.load = e.testbed.loads[ln.index]
 	}
 	return nil
 }
@@ -364,7 +364,7 @@ func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t 
 		return nil
 	}
 	begun := e.d.Now()
-	part, fresh, err := e.rig.renew(ctx, ln.load, target)
+	part, fresh, err := e.testbed.renew(ctx, ln.load, target)
 	if err == nil {
 		t.Facts[iotax.FactMachineOpened] = e.d.Now().Sub(begun).Round(time.Millisecond).String()
 		runTrial(ctx, e.d, ln.w, fresh, t, e.p.Measure)

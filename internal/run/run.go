@@ -150,7 +150,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	if p, err = o.Shard.Of(p); err != nil {
 		return nil, err
 	}
-	r := newRig(p, d)
+	r := newTestbed(p, d)
 	if o.Resume != nil {
 		r.known = map[string]map[string]string{}
 		for _, w := range o.Resume.Workloads {
@@ -211,7 +211,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	}
 	e := newEngine(run, p, d, r, o, from)
 	e.setup = setup
-	e.reopen = func(ctx context.Context) (*rig, error) {
+	e.reopen = func(ctx context.Context) (*testbed, error) {
 		if err := r.close(context.WithoutCancel(ctx)); err != nil {
 			return r, err
 		}

@@ -655,7 +655,7 @@ func TestHungShareDoesNotHoldUpTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		guest := &startedMachine{fakeMachine{w, "guest", false}}
-		r := newRig(guestPlan("w"), w.deps())
+		r := newTestbed(guestPlan("w"), w.deps())
 		hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		r.onClose("directory on the host", nil, func(ctx context.Context) error { w.say("remove"); return ctx.Err() })
 		r.onClose("guest", nil, guest.Close)

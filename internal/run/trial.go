@@ -131,8 +131,8 @@ func machinesOf(target *iotax.Target) []iotax.Machine {
 func reconnected(target *iotax.Target, about iotax.Subject) (found []iotax.Finding) {
 	for _, m := range machinesOf(target) {
 		if again := m.Caps().Reconnected; again != nil {
-			for _, said := range again() {
-				found = append(found, rules.ConnectionRemade.Only("SSH server").Found(about, "%s", said))
+			for _, event := range again() {
+				found = append(found, rules.ConnectionRemade.Only("SSH server").Found(about, "%s", event))
 			}
 		}
 	}

@@ -73,7 +73,7 @@ const (
 
 // work is a simulated setup with reusable memory for its studies.
 type work struct {
-	rig
+	testbed
 	d, a, b []float64 // log ratios, and logarithms of each arm
 	bad     [][2]bool // by round and arm: the value is invalid
 	series  []float64
@@ -92,7 +92,7 @@ type work struct {
 
 func newWork() *work {
 	w := &work{}
-	w.rig.r = rand.New(&w.rig.src)
+	w.testbed.r = rand.New(&w.testbed.src)
 	return w
 }
 

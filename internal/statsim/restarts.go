@@ -49,7 +49,7 @@ func restarted() (ms []*Model) {
 }
 
 // restart begins a new start. The state (fast or slow) of each arm and the ratio of the target are drawn again.
-func (g *rig) restart() {
+func (g *testbed) restart() {
 	g.idle(Reopening)
 	g.mood, g.begun = [2]int{}, false
 }

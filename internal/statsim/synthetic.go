@@ -144,7 +144,7 @@ func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 		v, series = g.seconds(1, ours, jitter, series)
 		return synthetic(g.r, 1, 0, v, ours, series)
 	}
-	said := func(t *iotax.Trial) (rules []string, discarded bool) {
+	judge := func(t *iotax.Trial) (rules []string, discarded bool) {
 		fs, v := check.Trial(t, place)
 		if v != "" {
 			id, _, _ := strings.Cut(v, ":")
@@ -168,7 +168,7 @@ func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 				scale(t, iotax.ValueReadLatency, math.Exp(-2*c.shift))
 			}
 			c.spoil(t)
-			rules, discarded := said(t)
+			rules, discarded := judge(t)
 			hit := false
 			for _, id := range rules {
 				if slices.Contains(c.rules, id) {
@@ -184,7 +184,7 @@ func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 	}
 	alarms := counter{}
 	for range n {
-		rules, _ := said(sound())
+		rules, _ := judge(sound())
 		for _, id := range rules {
 			alarms[id]++
 		}

@@ -70,8 +70,8 @@ func needRoot(op, on string) error {
 		Hint: "let the user there be root, or give it sudo without a password"}
 }
 
-// said returns an error with the standard error output of a failed command, or err if that output is empty.
-func said(err error) error {
+// withOutput returns an error with the standard error output of a failed command, or err if that output is empty.
+func withOutput(err error) error {
 	var e *iotax.ExitError
 	if errors.As(err, &e) {
 		if s := strings.TrimSpace(e.Stderr); s != "" {
@@ -83,5 +83,5 @@ func said(err error) error {
 
 // says reports whether the error's text contains `text`, which must be in lower case.
 func says(err error, text string) bool {
-	return err != nil && strings.Contains(strings.ToLower(said(err).Error()), text)
+	return err != nil && strings.Contains(strings.ToLower(withOutput(err).Error()), text)
 }

@@ -404,7 +404,7 @@ func (n *nfs) attachExisting(ctx context.Context, m iotax.Machine) (iotax.Place,
 	// Without mount.nfs, mount(8) needs IP addresses, and reports an unreachable server only after minutes.
 	ends, err := on(ctx, quick, reach.On, m, net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
-		return fail(said(err), "check the name of the server, its port (port:), and that its firewall accepts "+m.String())
+		return fail(withOutput(err), "check the name of the server, its port (port:), and that its firewall accepts "+m.String())
 	}
 	name := host
 	if strings.Contains(host, ":") {
@@ -414,7 +414,7 @@ func (n *nfs) attachExisting(ctx context.Context, m iotax.Machine) (iotax.Place,
 		cause := err
 		var x *iotax.Error
 		if errors.As(err, &x) {
-			cause = said(x.Err)
+			cause = withOutput(x.Err)
 		}
 		switch {
 		case says(err, "no such file"), says(err, "not exist"):
@@ -429,7 +429,7 @@ func (n *nfs) attachExisting(ctx context.Context, m iotax.Machine) (iotax.Place,
 	case says(err, "read-only"):
 		return fail(errors.New("the export is read-only"), "let the server export it with rw, or name another export")
 	case says(err, "permission denied"):
-		return fail(said(err), "root of the client may not write there: name a directory of the export that all may write, or export it with no_root_squash")
+		return fail(withOutput(err), "root of the client may not write there: name a directory of the export that all may write, or export it with no_root_squash")
 	case err != nil:
 		return iotax.Place{}, err
 	}

@@ -150,7 +150,7 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 			if err == nil {
 				err = errors.New("it ended at once")
 			}
-			return fail(errors.Join(said(err), s.serverSaid()), hint)
+			return fail(errors.Join(withOutput(err), s.serverError()), hint)
 		case <-ctx.Done():
 			return fail(context.Cause(ctx), "")
 		case <-time.After(20 * time.Millisecond):
@@ -173,8 +173,8 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	return p, nil
 }
 
-// serverSaid returns the reason if the server has ended, else nil.
-func (s *sshfs) serverSaid() error {
+// serverError returns the reason if the server has ended, else nil.
+func (s *sshfs) serverError() error {
 	if s.server.alive() {
 		return nil
 	}

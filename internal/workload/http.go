@@ -225,7 +225,7 @@ func (h *httpLoad) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) e
 
 func (h *httpLoad) hint(t *iotax.Target) string {
 	if s := h.servers[t]; s != nil {
-		return strings.TrimSpace("see whether the web server there still runs: " + s.said())
+		return strings.TrimSpace("see whether the web server there still runs: " + s.ended())
 	}
 	return "see whether a browser reaches it from here"
 }
@@ -258,7 +258,7 @@ type server struct {
 	err     error // valid once done is closed
 }
 
-func (s *server) said() string {
+func (s *server) ended() string {
 	select {
 	case <-s.done:
 		return fmt.Sprintf("it has ended: %v", s.err)
@@ -285,10 +285,10 @@ func findNginx(ctx context.Context, m iotax.Machine, env support.Env) (support.T
 		return support.Tool{}, err
 	}
 	if path != "" {
-		var said iotax.Capture // nginx prints to standard error
-		err := m.Run(ctx, &iotax.Cmd{Args: []string{path, "-v"}, Stdout: &said, Stderr: &said})
+		var printed iotax.Capture // nginx prints to standard error
+		err := m.Run(ctx, &iotax.Cmd{Args: []string{path, "-v"}, Stdout: &printed, Stderr: &printed})
 		if err == nil {
-			return support.Tool{Argv: []string{path}, Version: strings.TrimPrefix(command.LastLine(said.Bytes()), "nginx version: ")}, nil
+			return support.Tool{Argv: []string{path}, Version: strings.TrimPrefix(command.LastLine(printed.Bytes()), "nginx version: ")}, nil
 		}
 	}
 	if ctx.Err() != nil || iotax.IsLocal(m) {

@@ -134,13 +134,13 @@ func (w *materialise) Cleanup(context.Context, *iotax.Target) error { return nil
 
 // Run copies the volume once. The node measures the times.
 func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) (err error) {
-	told, err := support.Bounded(ctx, t.Machine, time.Duration(w.spec.Stall), iotax.Command("nbdinfo", "--size", t.Place.Path))
+	printed, err := support.Bounded(ctx, t.Machine, time.Duration(w.spec.Stall), iotax.Command("nbdinfo", "--size", t.Place.Path))
 	if err != nil {
 		return w.fail(t, err, "")
 	}
-	size, err := strconv.ParseInt(strings.TrimSpace(told), 10, 64)
+	size, err := strconv.ParseInt(strings.TrimSpace(printed), 10, 64)
 	if err != nil || size <= 0 {
-		return w.fail(t, fmt.Errorf("the export's size is %q", strings.TrimSpace(told)), "")
+		return w.fail(t, fmt.Errorf("the export's size is %q", strings.TrimSpace(printed)), "")
 	}
 	s, err := support.NewScratch(ctx, w.env, t.Machine, support.Lodging{In: w.spec.Path, Need: size, Network: w.spec.Network, Create: w.spec.Create})
 	if err != nil {

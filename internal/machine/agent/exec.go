@@ -55,10 +55,10 @@ func (e *Exec) Start(ctx context.Context, argv []string) (*agent.Running, error)
 	go func() {
 		defer close(ended)
 		defer kill()
-		var said proc.Tail
-		code, err := e.Run(ctx, argv, Streams{In: stdin, Out: stdout, Err: &said})
+		var tail proc.Tail
+		code, err := e.Run(ctx, argv, Streams{In: stdin, Out: stdout, Err: &tail})
 		if failed = err; err == nil && code != 0 {
-			failed = &iotax.ExitError{Args: argv, Code: code, Stderr: said.String()}
+			failed = &iotax.ExitError{Args: argv, Code: code, Stderr: tail.String()}
 		}
 		missing := code == 126 || code == 127 || err != nil && strings.Contains(err.Error(), "executable file not found")
 		if missing && e.Hint != "" {

@@ -243,22 +243,22 @@ type event struct{ of, reason, message string } // of: the object of the warning
 
 // withEvents appends the events to why. It skips an event if its message already appears in the result.
 func withEvents(why string, events []event) string {
-	told, said := why, ""
+	text, listed := why, ""
 	for _, e := range events {
-		if e.message != "" && strings.Contains(told, e.message) {
+		if e.message != "" && strings.Contains(text, e.message) {
 			continue
 		}
 		line := strings.TrimSuffix(e.reason+": "+e.message, ": ")
 		if e.of != "" {
 			line = e.of + ": " + line
 		}
-		said += "; " + line
-		told += "; " + line
+		listed += "; " + line
+		text += "; " + line
 	}
-	if said == "" {
+	if listed == "" {
 		return why
 	}
-	return why + " (events: " + strings.TrimPrefix(said, "; ") + ")"
+	return why + " (events: " + strings.TrimPrefix(listed, "; ") + ")"
 }
 
 // events returns the last three different warnings about an object, the newest last, or nil if this user may not read
@@ -275,12 +275,12 @@ func (c *Client) events(ctx context.Context, ns, name string) []event {
 		return e.EventTime.Time
 	}
 	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return at(a).Compare(at(b)) })
-	var said []event
+	var warnings []event
 	for _, e := range list.Items {
 		x := event{reason: e.Reason, message: strings.Join(strings.Fields(e.Message), " ")}
-		if e.Type == corev1.EventTypeWarning && !slices.Contains(said, x) {
-			said = append(said, x)
+		if e.Type == corev1.EventTypeWarning && !slices.Contains(warnings, x) {
+			warnings = append(warnings, x)
 		}
 	}
-	return said[max(0, len(said)-3):]
+	return warnings[max(0, len(warnings)-3):]
 }

@@ -284,7 +284,7 @@ func (c *Client) Look(ctx context.Context, ns string, j Job) (Progress, error) {
 	if err != nil {
 		return p, err
 	}
-	var said []string
+	var reasons []string
 	for i := range pods {
 		pod := &pods[i]
 		if pod.Status.Phase == corev1.PodSucceeded {
@@ -293,18 +293,18 @@ func (c *Client) Look(ctx context.Context, ns string, j Job) (Progress, error) {
 		late, fatal := trouble(pod)
 		switch {
 		case fatal != nil && pod.DeletionTimestamp == nil:
-			said = append(said, fmt.Sprintf("shard %s: %v", pod.Labels[indexLabel], fatal.Err))
+			reasons = append(reasons, fmt.Sprintf("shard %s: %v", pod.Labels[indexLabel], fatal.Err))
 		case late != "" && time.Since(pod.CreationTimestamp.Time) > noteTime:
-			said = append(said, withEvents(fmt.Sprintf("shard %s: %s", pod.Labels[indexLabel], late), c.events(ctx, ns, pod.Name)))
+			reasons = append(reasons, withEvents(fmt.Sprintf("shard %s: %s", pod.Labels[indexLabel], late), c.events(ctx, ns, pod.Name)))
 		}
 	}
-	slices.Sort(said)
-	said = slices.Compact(said) // retries of a shard fail with the same message
-	if len(said) > 3 {
-		said = append(said[:3], fmt.Sprintf("and %d others", len(said)-3))
+	slices.Sort(reasons)
+	reasons = slices.Compact(reasons) // retries of a shard fail with the same message
+	if len(reasons) > 3 {
+		reasons = append(reasons[:3], fmt.Sprintf("and %d others", len(reasons)-3))
 	}
-	if len(said) > 0 {
-		p.Why = strings.TrimPrefix(p.Why+"; "+strings.Join(said, "; "), "; ")
+	if len(reasons) > 0 {
+		p.Why = strings.TrimPrefix(p.Why+"; "+strings.Join(reasons, "; "), "; ")
 	}
 	return p, nil
 }

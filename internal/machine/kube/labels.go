@@ -110,7 +110,7 @@ func (c *Client) Around(ctx context.Context, node string) map[string]string {
 	f := map[string]string{}
 	n, err := c.Core.Nodes().Get(ctx, node, metav1.GetOptions{})
 	if err != nil {
-		f["node.version"] = untold(err)
+		f["node.version"] = unreadable(err)
 		return f
 	}
 	f["node.version"], f["node.runtime"] = n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.ContainerRuntimeVersion
@@ -123,8 +123,8 @@ func (c *Client) Around(ctx context.Context, node string) map[string]string {
 	return f
 }
 
-// untold returns the value of a fact that could not be read.
-func untold(err error) string {
+// unreadable returns the value of a fact that could not be read.
+func unreadable(err error) string {
 	if apierrors.IsForbidden(err) {
 		return "unknown: this user may not read it"
 	}
@@ -157,7 +157,7 @@ func (c *Client) ClaimFacts(ctx context.Context, ns, name string) map[string]str
 	f := map[string]string{}
 	claim, err := c.Core.PersistentVolumeClaims(ns).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		f["claim"] = untold(err)
+		f["claim"] = unreadable(err)
 		return f
 	}
 	if s := claim.Spec.StorageClassName; s != nil {
@@ -172,7 +172,7 @@ func (c *Client) ClaimFacts(ctx context.Context, ns, name string) map[string]str
 	}
 	v, err := c.Core.PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
 	if err != nil {
-		f[iotax.FactClaimType] = untold(err)
+		f[iotax.FactClaimType] = unreadable(err)
 		return f
 	}
 	switch s := v.Spec.PersistentVolumeSource; {

@@ -26,7 +26,7 @@ const pollTime = 200 * time.Millisecond
 // scheduled.
 func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration, note func(string, ...any)) (*corev1.Pod, error) {
 	on := ns + "/" + name
-	begin, told := time.Now(), ""
+	begin, noted := time.Now(), ""
 	for {
 		p, err := c.get(ctx, ns, name)
 		if err != nil {
@@ -48,23 +48,23 @@ func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration
 		}
 		if fatal != nil {
 			fatal.Op, fatal.On = "start pod", on
-			said := c.events(ctx, ns, name)
+			events := c.events(ctx, ns, name)
 			for _, v := range p.Spec.Volumes {
 				if v.Ephemeral != nil {
 					for _, e := range c.events(ctx, ns, name+"-"+v.Name) {
 						e.of = "claim " + v.Name
-						said = append(said, e)
+						events = append(events, e)
 					}
 				}
 			}
-			if slices.ContainsFunc(said, func(e event) bool { return e.reason == "FailedMount" }) && slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.NFS != nil }) {
+			if slices.ContainsFunc(events, func(e event) bool { return e.reason == "FailedMount" }) && slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.NFS != nil }) {
 				fatal.Hint = "the node mounts NFS: it needs the kernel's client and mount.nfs (package nfs-common), and must reach the server"
 			}
-			fatal.Err = errors.New(withEvents(fatal.Err.Error(), said))
+			fatal.Err = errors.New(withEvents(fatal.Err.Error(), events))
 			return nil, fatal
 		}
-		if strings.HasPrefix(late, unschedulable) && late != told && time.Since(begin) > noteTime {
-			told = late
+		if strings.HasPrefix(late, unschedulable) && late != noted && time.Since(begin) > noteTime {
+			noted = late
 			note("pod %s waits: %s", on, late)
 		}
 		select {

@@ -154,9 +154,9 @@ func Start(ctx context.Context, c Config, line func(at time.Time, line string)) 
 
 // plug hot-plugs a disk.
 func (v *VM) plug(ctx context.Context, d Disk) error {
-	said, err := v.Monitor.Human(ctx, "drive_add 0 "+d.drive())
-	if err == nil && strings.TrimSpace(said) != "OK" {
-		err = errors.New(strings.TrimSpace(said))
+	answer, err := v.Monitor.Human(ctx, "drive_add 0 "+d.drive())
+	if err == nil && strings.TrimSpace(answer) != "OK" {
+		err = errors.New(strings.TrimSpace(answer))
 	}
 	if err == nil {
 		err = v.Monitor.Do(ctx, "device_add", map[string]string{"driver": "virtio-blk-pci", "id": "v-" + d.ID, "bus": d.port(), "drive": "d-" + d.ID, "serial": d.ID}, nil)

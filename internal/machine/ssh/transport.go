@@ -152,8 +152,8 @@ func (t *transport) Start(ctx context.Context, argv []string) (*agent.Running, e
 	cmd.Env = append(secret.Environ(), t.env...)
 	cmd.SysProcAttr = ownSession() // Ctrl-C must not end the connection before iotax has cleaned up
 	cmd.WaitDelay = 2 * time.Second
-	said := &report{transport: t}
-	cmd.Stderr = said
+	stderr := &report{transport: t}
+	cmd.Stderr = stderr
 	fail := func(err error) (*agent.Running, error) {
 		return nil, &iotax.Error{Op: "start ssh", On: "for " + t.String(), Err: err}
 	}
@@ -188,7 +188,7 @@ func (t *transport) Start(ctx context.Context, argv []string) (*agent.Running, e
 	wait := sync.OnceValue(func() error {
 		err := cmd.Wait()
 		close(ended)
-		return t.failure(argv, said, err)
+		return t.failure(argv, stderr, err)
 	})
 	t.running.Go(func() { <-ended })
 	if _, err := in.Write([]byte(first)); err != nil {
@@ -198,15 +198,15 @@ func (t *transport) Start(ctx context.Context, argv []string) (*agent.Running, e
 }
 
 // failure returns the error for Wait. Status 255 means that ssh itself failed.
-func (t *transport) failure(argv []string, said *report, err error) error {
-	said.mu.Lock()
-	defer said.mu.Unlock()
-	text := secret.Text(strings.Join(said.lines, "; "))
+func (t *transport) failure(argv []string, stderr *report, err error) error {
+	stderr.mu.Lock()
+	defer stderr.mu.Unlock()
+	text := secret.Text(strings.Join(stderr.lines, "; "))
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
 		return nil
-	case said.signal:
+	case stderr.signal:
 		return errors.New("a signal ended it there")
 	case errors.As(err, &exit) && far.Signal(exit.ExitCode()) != "":
 		return fmt.Errorf("signal %s ended it there", far.Signal(exit.ExitCode()))
@@ -215,10 +215,10 @@ func (t *transport) failure(argv []string, said *report, err error) error {
 	case text == "":
 		text = err.Error()
 	}
-	if said.in && !strings.Contains(text, "open failed") {
+	if stderr.in && !strings.Contains(text, "open failed") {
 		return fmt.Errorf("connection lost: %s", text)
 	}
-	return t.refused(said, text)
+	return t.refused(stderr, text)
 }
 
 // A report parses the standard error of ssh -v.
@@ -305,9 +305,9 @@ var hints = []struct {
 }
 
 // refused returns the error for a connection that ssh could not establish.
-func (t *transport) refused(said *report, text string) error {
+func (t *transport) refused(stderr *report, text string) error {
 	e := &iotax.Error{Op: "connect to", On: t.address(), Err: errors.New(text)}
-	key := said.key
+	key := stderr.key
 	if key == "" {
 		key = "an unknown key"
 	}
@@ -322,10 +322,10 @@ func (t *transport) refused(said *report, text string) error {
 		}
 		e.Op = "verify host"
 		e.Err = fmt.Errorf("its host key has changed: it shows %s, and another is known at %s; another machine may be answering",
-			key, said.known)
+			key, stderr.known)
 		e.Hint = "if the host was set up anew, forget the old key: ssh-keygen -R " + iotax.Quote(name)
-		if i := strings.LastIndexByte(said.known, ':'); i > 0 {
-			e.Hint += " -f " + iotax.Quote(said.known[:i])
+		if i := strings.LastIndexByte(stderr.known, ':'); i > 0 {
+			e.Hint += " -f " + iotax.Quote(stderr.known[:i])
 		}
 		if strings.Contains(text, "Permission denied") {
 			e.Err = fmt.Errorf("%w; ssh does not give it a password", e.Err)

@@ -265,7 +265,7 @@ type consoleReader struct {
 	inside bool // the begin line was found, or no pattern for it is set
 	ended  bool
 	booted bool
-	told   bool // the status line was found
+	exited bool // the status line was found
 	boot   time.Duration
 	status int
 }
@@ -288,7 +288,7 @@ func (r *consoleReader) line(_ time.Time, line string) {
 	if p := r.p.status; p != nil {
 		if m := p.FindStringSubmatch(line); m != nil {
 			if n, err := strconv.Atoi(m[1]); err == nil {
-				r.status, r.told = n, true
+				r.status, r.exited = n, true
 			}
 		}
 	}
@@ -317,7 +317,7 @@ func (r *consoleReader) missing() string {
 		asked, found bool
 		what         string
 	}{{r.p.boot != nil, r.booted, "the time of booting (console: boot)"}, {r.p.begin != nil, r.inside, "the beginning of the results (console: begin)"},
-		{r.p.end != nil, r.ended, "the end of the results (console: end)"}, {r.p.status != nil, r.told, "the exit status (console: status)"}} {
+		{r.p.end != nil, r.ended, "the end of the results (console: end)"}, {r.p.status != nil, r.exited, "the exit status (console: status)"}} {
 		if c.asked && !c.found {
 			return c.what
 		}

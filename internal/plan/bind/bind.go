@@ -178,7 +178,7 @@ func (b *Binder) spread(k Kind, val *syntax.Node) {
 		where = val.Entries[at].Val
 	}
 	if err != nil {
-		b.Fail(where, Said(err).Hint, "%s: %s", k.Name, Said(err).Msg)
+		b.Fail(where, AsFieldError(err).Hint, "%s: %s", k.Name, AsFieldError(err).Msg)
 		return
 	}
 	if key == "" {
@@ -281,7 +281,7 @@ func (b *Binder) Explain(v *Variant, itself, value, mapping *syntax.Node, err er
 		}
 		return
 	}
-	n, e := itself, Said(err)
+	n, e := itself, AsFieldError(err)
 	if e.Field != "" {
 		e.Msg = e.Field + ": " + e.Msg
 		if at := v.At(mapping, e.Field); at != nil {
@@ -294,8 +294,8 @@ func (b *Binder) Explain(v *Variant, itself, value, mapping *syntax.Node, err er
 	b.Fail(n, e.Hint, "%s", e.Msg)
 }
 
-// Said returns the message and hint of an error of a spec.
-func Said(err error) FieldError {
+// AsFieldError returns the message and hint of an error of a spec.
+func AsFieldError(err error) FieldError {
 	var fe *FieldError
 	var ve *syntax.ValueError
 	switch {
@@ -346,7 +346,7 @@ func (b *Binder) option(v *Variant, o *Options, what string, names []string, key
 	if err == nil {
 		return
 	}
-	e := Said(err)
+	e := AsFieldError(err)
 	if slices.Contains(names, key.Text) {
 		if errors.As(err, new(*FieldError)) {
 			e.Msg = key.Text + ": " + e.Msg
@@ -440,7 +440,7 @@ func (b *Binder) text(dst reflect.Value, f Field, val *syntax.Node) {
 	if dst.CanAddr() {
 		if u, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
 			if err := u.UnmarshalText([]byte(s)); err != nil {
-				b.Fail(val, Said(err).Hint, "%s: %s", f.Name, Said(err).Msg)
+				b.Fail(val, AsFieldError(err).Hint, "%s: %s", f.Name, AsFieldError(err).Msg)
 			}
 			return
 		}

@@ -126,8 +126,8 @@ func (s *study) good(target, workload string) []*iotax.Trial {
 	})
 }
 
-// told reports whether a valid trial of the cell has a finding of that rule with severity Invalid.
-func (s *study) told(target, workload, rule string) bool {
+// reported reports whether a valid trial of the cell has a finding of that rule with severity Invalid.
+func (s *study) reported(target, workload, rule string) bool {
 	for _, t := range s.good(target, workload) {
 		for _, f := range t.Findings {
 			if f.Rule == rule && f.Severity == iotax.Invalid {
@@ -229,10 +229,10 @@ func (s *study) facts() []iotax.Finding {
 	seen := map[string]bool{} // findings so far; a difference of the fio version occurs in every workload
 	for _, w := range s.workloads {
 		for _, key := range comparedFacts {
-			if s.toldOfRun(toldBefore[key]) {
+			if s.reportedOfRun(firstReported[key]) {
 				continue
 			}
-			var values, said []string
+			var values, places []string
 			label := false
 			for _, t := range s.targets {
 				for _, x := range s.good(t, w) {
@@ -240,11 +240,11 @@ func (s *study) facts() []iotax.Finding {
 					label = label || named
 					if v, ok := x.Facts[key]; ok && !slices.Contains(values, v) && !(key == iotax.FactIOEngine && v == engineNBD) {
 						values = append(values, v)
-						said = append(said, fmt.Sprintf("%s on %s", v, t))
+						places = append(places, fmt.Sprintf("%s on %s", v, t))
 					}
 				}
 			}
-			text := key + " is " + strings.Join(said, ", ")
+			text := key + " is " + strings.Join(places, ", ")
 			if len(values) > 1 && !label && !seen[text] {
 				seen[text] = true
 				fs = append(fs, rules.UnlikeFacts.Found(iotax.AboutRun(), "%s", text))
@@ -258,10 +258,10 @@ func (s *study) facts() []iotax.Finding {
 // intended.
 const engineNBD = "nbd"
 
-// toldBefore maps a fact to the rule under which the fio workload reports differences before the first trial.
-var toldBefore = map[string]string{iotax.FactFio: rules.FioVersionDiffers.ID, iotax.FactIOEngine: rules.EngineDiffers.ID}
+// firstReported maps a fact to the rule under which the fio workload reports differences before the first trial.
+var firstReported = map[string]string{iotax.FactFio: rules.FioVersionDiffers.ID, iotax.FactIOEngine: rules.EngineDiffers.ID}
 
-func (s *study) toldOfRun(rule string) bool {
+func (s *study) reportedOfRun(rule string) bool {
 	return slices.ContainsFunc(s.run.Findings, func(f iotax.Finding) bool { return f.Rule == rule })
 }
 
@@ -346,7 +346,7 @@ func (s *study) plausible() []iotax.Finding {
 	for _, w := range s.workloads {
 		metric := s.metric(w)
 		for _, t := range s.others() {
-			if !s.standsOnBaseline(t) || s.told(t, w, rules.CacheServed.ID) || s.told(t, w, rules.WriteAbsorbed.ID) {
+			if !s.standsOnBaseline(t) || s.reported(t, w, rules.CacheServed.ID) || s.reported(t, w, rules.WriteAbsorbed.ID) {
 				continue
 			}
 			base, other, better := stat.Pairs(s.trials, w, metric, s.run.Baseline, t)

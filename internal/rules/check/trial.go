@@ -23,15 +23,15 @@ func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discard
 		return nil, ""
 	}
 	r := reading{t: t, tgt: tgt}
-	if said := r.t.Facts[iotax.FactPausedBefore]; said != "" {
-		findings = append(findings, rules.HostPaused.As(iotax.Info).Found(iotax.AboutTrial(r.t), "between two trials %s", said))
+	if pauses := r.t.Facts[iotax.FactPausedBefore]; pauses != "" {
+		findings = append(findings, rules.HostPaused.As(iotax.Info).Found(iotax.AboutTrial(r.t), "between two trials %s", pauses))
 	}
 	if s, _ := r.value(iotax.ValuePaused); s > 0 {
-		said := "in the trial " + r.t.Facts[iotax.FactPaused]
+		pauses := "in the trial " + r.t.Facts[iotax.FactPaused]
 		if t.Err == "" {
-			return nil, rules.HostPaused.ID + ": " + said
+			return nil, rules.HostPaused.ID + ": " + pauses
 		}
-		findings = append(findings, rules.HostPaused.As(iotax.Warning).Found(iotax.AboutTrial(r.t), "%s", said))
+		findings = append(findings, rules.HostPaused.As(iotax.Warning).Found(iotax.AboutTrial(r.t), "%s", pauses))
 	}
 	if t.Err != "" {
 		return findings, ""

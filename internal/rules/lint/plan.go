@@ -122,15 +122,15 @@ func Plan(p *plan.Plan, facts Facts) []Finding {
 	return sorted(out)
 }
 
-// toldByRuns lists the rules whose findings about a plan ForRun omits. The trials or the report of a run show the
+// reportedByRuns lists the rules whose findings about a plan ForRun omits. The trials or the report of a run show the
 // same mistakes with the rules short-trial, depth-of-sync-engine and durability-differs.
-var toldByRuns = []string{rules.ShortRun.ID, rules.DepthOfSyncEngine.ID, rules.MemoryTarget.ID}
+var reportedByRuns = []string{rules.ShortRun.ID, rules.DepthOfSyncEngine.ID, rules.MemoryTarget.ID}
 
 // ForRun returns the findings about a plan that belong in the report of its run.
 func ForRun(findings []Finding) []iotax.Finding {
 	var out []iotax.Finding
 	for _, f := range findings {
-		if !slices.Contains(toldByRuns, f.Rule) {
+		if !slices.Contains(reportedByRuns, f.Rule) {
 			f.Subject = iotax.AboutRun()
 			out = append(out, f.Finding)
 		}

@@ -127,8 +127,8 @@ func (e *Engine) start(t *testing.T, cmd *exec.Cmd) {
 				continue
 			}
 		}
-		said, _ := os.ReadFile(e.Dir + "/log")
-		t.Fatalf("%s does not answer; its log ends:\n%s", e.Name, said[max(0, len(said)-3000):])
+		log, _ := os.ReadFile(e.Dir + "/log")
+		t.Fatalf("%s does not answer; its log ends:\n%s", e.Name, log[max(0, len(log)-3000):])
 	}
 }
 

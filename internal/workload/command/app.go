@@ -127,7 +127,7 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 		out.Facts = map[string]string{}
 	}
 	out.Facts[iotax.FactCommand] = iotax.QuoteAll(args)
-	said := &saying{pattern: a.ready, found: make(chan struct{})}
+	output := &saying{pattern: a.ready, found: make(chan struct{})}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan struct{})
@@ -137,15 +137,15 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 		begun = true
 		go func() {
 			defer close(ended)
-			runErr = t.Machine.Run(inner, &iotax.Cmd{Args: args, Env: a.environ(), Dir: dir, Stdout: said, Stderr: said})
+			runErr = t.Machine.Run(inner, &iotax.Cmd{Args: args, Env: a.environ(), Dir: dir, Stdout: output, Stderr: output})
 		}()
-		return 1, a.await(ctx, said, address, ended)
+		return 1, a.await(ctx, output, address, ended)
 	})
 	cancel()
 	if begun {
 		<-ended // Run ends the command on the machine before it returns
 	}
-	out.Raw = said.text()
+	out.Raw = output.text()
 	if err == nil {
 		return nil
 	}
@@ -153,7 +153,7 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 		return context.Cause(ctx)
 	}
 	if errors.Is(err, errEnded) {
-		err = fmt.Errorf("%w: %w; its last line: %s", errEnded, orNil(runErr), LastLine(said.text()))
+		err = fmt.Errorf("%w: %w; its last line: %s", errEnded, orNil(runErr), LastLine(output.text()))
 	}
 	return support.Failed("start "+a.name+" on", t.Name, err, "try it there by hand: "+out.Facts[iotax.FactCommand])
 }
@@ -176,14 +176,14 @@ func LastLine(text []byte) string {
 const askEvery = 5 * time.Millisecond
 
 // await returns once the program is ready. It returns errEnded if the program ends first.
-func (a *app) await(ctx context.Context, said *saying, address string, ended <-chan struct{}) error {
+func (a *app) await(ctx context.Context, output *saying, address string, ended <-chan struct{}) error {
 	if a.ready != nil {
 		select {
-		case <-said.found:
+		case <-output.found:
 			return nil
 		case <-ended:
 			select {
-			case <-said.found: // printed just before it ended
+			case <-output.found: // printed just before it ended
 				return nil
 			default:
 				return errEnded

@@ -313,7 +313,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	}
 	r, perr := fio.Parse(out.Raw)
 	if err != nil {
-		if msg := fioMessage(stderr.String() + "\n" + serversSaid(r.Notes)); msg != "" {
+		if msg := fioMessage(stderr.String() + "\n" + serversStderr(r.Notes)); msg != "" {
 			err = fmt.Errorf("%s (%w)", msg, err)
 		}
 		return fail(err)
@@ -327,8 +327,8 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	return j.tally(t, all, r, dir, out, fail)
 }
 
-// serversSaid returns the messages of the servers in fio's notes, without progress messages.
-func serversSaid(notes []string) string {
+// serversStderr returns the messages of the servers in fio's notes, without progress messages.
+func serversStderr(notes []string) string {
 	var out []string
 	for line := range strings.Lines(strings.Join(notes, "\n")) {
 		line = strings.TrimSpace(line)

@@ -37,7 +37,7 @@ func TestFairness(t *testing.T) {
 func TestServersSaid(t *testing.T) {
 	notes := []string{"<vm> iotax.w: (g=0): rw=randread, bs=(R) 4096B-4096B", "<vm> Starting 1 process", "<vm> iotax.w: Laying out IO file (1 file / 16MiB)",
 		"<vm> fio: no such file", "<vm>"}
-	if got := serversSaid(notes); got != "fio: no such file" {
+	if got := serversStderr(notes); got != "fio: no such file" {
 		t.Errorf("%q", got)
 	}
 }

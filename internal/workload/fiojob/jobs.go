@@ -34,7 +34,7 @@ func (f *Fio) Split(dir string) ([]plan.Part, error) {
 		return nil, err
 	}
 	var parts []plan.Part
-	said := map[string]bool{}
+	reported := map[string]bool{}
 	for i := 0; i < len(src.jobs); {
 		end := i + 1
 		for f.Jointly && end < len(src.jobs) && src.jobs[end].Group == src.jobs[i].Group {
@@ -50,7 +50,7 @@ func (f *Fio) Split(dir string) ([]plan.Part, error) {
 		s := *f
 		s.File, s.Section, s.Command = "", "", fio.CommandLine(jobs)
 		s.settings = slices.Clone(f.settings)
-		s.source = &source{file: src.file, jobs: src.jobs[i:end], told: src.told, said: said}
+		s.source = &source{file: src.file, jobs: src.jobs[i:end], ignored: src.ignored, reported: reported}
 		p := plan.Part{Spec: &s, Name: strings.Join(src.labels[i:end], "+")}
 		if e := s.outOfBounds(); e != nil {
 			e.Field, e.Msg = f.field(), p.Name+": "+e.Field+": "+e.Msg
@@ -81,10 +81,10 @@ type source struct {
 	jobs     []fio.JobSpec
 	labels   []string
 	word     string   // name for a job in the source: section or job
-	told     []string // parts of the command line for fio itself or the shell, which iotax ignores
+	ignored  []string // parts of the command line for fio itself or the shell, which iotax ignores
 	together []string // groups of jobs that fio would have run at the same time
 
-	said map[string]bool // options of all jobs that findings have reported; "" represents the field told
+	reported map[string]bool // options of all jobs that findings have reported; "" represents the field ignored
 }
 
 // foreign lists options of fio itself that prevent it from running the job on this machine.
@@ -111,13 +111,13 @@ func (f *Fio) read(dir string) (*source, error) {
 			case o.Key == "section":
 				sections = append(sections, o.Value)
 			case o.Key != "readonly":
-				src.told = append(src.told, o.String())
+				src.ignored = append(src.ignored, o.String())
 			}
 		}
 		if len(c.Wrapper) > 0 && c.Wrapper[0] != "sudo" && c.Wrapper[0] != "time" {
-			src.told = append(src.told, strings.Join(c.Wrapper, " "))
+			src.ignored = append(src.ignored, strings.Join(c.Wrapper, " "))
 		}
-		src.told = append(src.told, c.Ignored...)
+		src.ignored = append(src.ignored, c.Ignored...)
 		switch {
 		case len(c.Files) == 0:
 			src.word, src.jobs = "job", c.Jobs()
@@ -265,25 +265,25 @@ func (j *fioJob) findings() []iotax.Finding {
 		f.File = src.file
 		out = append(out, f)
 	}
-	var said []string
+	var words []string
 	for _, s := range j.overridden {
 		word := strings.TrimPrefix(s.String(), "--")
-		if src.said[word] {
+		if src.reported[word] {
 			continue // a finding has reported it for another job
 		}
-		src.said[word] = true
+		src.reported[word] = true
 		if key, ok := strings.CutPrefix(decided[fio.Canonical(s.Key)], "measure: {"); ok {
 			key, _, _ = strings.Cut(key, ":")
 			word += " (see measure." + key + ")"
 		}
-		said = append(said, word)
+		words = append(words, word)
 	}
-	if !src.said[""] {
-		said = append(said, src.told...)
-		src.said[""] = true
+	if !src.reported[""] {
+		words = append(words, src.ignored...)
+		src.reported[""] = true
 	}
-	if len(said) > 0 {
-		f := rules.SetByIotax.Found(iotax.AboutRun(), "%s: iotax decides these itself: %s", where, strings.Join(said, ", "))
+	if len(words) > 0 {
+		f := rules.SetByIotax.Found(iotax.AboutRun(), "%s: iotax decides these itself: %s", where, strings.Join(words, ", "))
 		f.File = src.file
 		if len(j.overridden) > 0 && j.overridden[0].File == "" {
 			f.Line, f.Column = j.overridden[0].Line, j.overridden[0].Column
@@ -297,10 +297,10 @@ func (j *fioJob) findings() []iotax.Finding {
 var unrecognized = regexp.MustCompile(`unrecognized option '--?([^'=]+)`)
 
 // refused explains why a target's fio rejects the job, based on fio's message.
-func (j *fioJob) refused(st *fioState, said string) (hint string, err error) {
-	m := unrecognized.FindStringSubmatch(said)
+func (j *fioJob) refused(st *fioState, message string) (hint string, err error) {
+	m := unrecognized.FindStringSubmatch(message)
 	if m == nil {
-		return "correct the option", fmt.Errorf("%s: %s", st.tool.Version, said)
+		return "correct the option", fmt.Errorf("%s: %s", st.tool.Version, message)
 	}
 	name := m[1]
 	where := ""

@@ -779,11 +779,11 @@ func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) 
 		facts[key] = value
 	}
 	if len(j.overridden) > 0 {
-		var said []string
+		var names []string
 		for _, s := range j.overridden {
-			said = append(said, strings.TrimPrefix(s.String(), "--"))
+			names = append(names, strings.TrimPrefix(s.String(), "--"))
 		}
-		facts["overridden"] = strings.Join(said, ", ")
+		facts["overridden"] = strings.Join(names, ", ")
 	}
 	if n, _ := strconv.Atoi(facts[iotax.FactIODepth]); n > 1 && slices.Contains(waiting, st.engine) {
 		out.Findings = append(out.Findings, rules.DepthOfSyncEngine.Found(iotax.AboutTrial(out), "iodepth %d with the engine %s, which waits for each I/O: the depth is 1", n, st.engine))
@@ -855,27 +855,27 @@ func (l logs) series(step int) ([]iotax.Series, error) {
 // fioMessage extracts fio's error messages from its output. fio prints a message up to three times, and again for every request in
 // flight. fioMessage keeps the line that names the file, once.
 func fioMessage(text string) string {
-	var said []string
+	var lines []string
 	why := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "fio:"))
 		switch {
-		case line == "" || slices.Contains(said, line):
+		case line == "" || slices.Contains(lines, line):
 		case strings.HasPrefix(line, "pid="):
 			// For example "pid=1, err=28/file:io_u.c:1846, func=io_u error, error=No space left on device"
 			if _, w, ok := strings.Cut(line, "error="); ok && why == "" {
 				why = w
 			}
-		case strings.HasPrefix(line, "io_u error") && slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, "io_u error") }):
+		case strings.HasPrefix(line, "io_u error") && slices.ContainsFunc(lines, func(s string) bool { return strings.HasPrefix(s, "io_u error") }):
 		default:
-			said = append(said, line)
+			lines = append(lines, line)
 		}
 	}
-	said = said[:min(len(said), 5)]
-	if why != "" && !strings.Contains(strings.Join(said, "\n"), why) {
-		said = append(said, why)
+	lines = lines[:min(len(lines), 5)]
+	if why != "" && !strings.Contains(strings.Join(lines, "\n"), why) {
+		lines = append(lines, why)
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(lines, "; ")
 }
 
 func exitStatus(e *iotax.ExitError) string {

@@ -15,9 +15,9 @@ type Timing struct {
 // Trial returns the duration of a trial.
 func (t Timing) Trial() float64 { return t.Setup + t.Ramp + t.Length }
 
-// A rig is a simulated setup in a study. Its noise depends only on the model, the seed, and the times and lengths
+// A testbed is a simulated setup in a study. Its noise depends only on the model, the seed, and the times and lengths
 // of the measurements.
-type rig struct {
+type testbed struct {
 	m   *Model
 	src rand.PCG
 	r   *rand.Rand
@@ -38,7 +38,7 @@ type rig struct {
 }
 
 // reset begins a study of m. It keeps cached steps of S if the model is the same.
-func (g *rig) reset(m *Model, seed, study uint64, lnRho float64) {
+func (g *testbed) reset(m *Model, seed, study uint64, lnRho float64) {
 	g.src.Seed(seed, study)
 	if g.m != m {
 		g.ou, g.ouAt = [4]ouStep{}, 0
@@ -62,7 +62,7 @@ func (g *rig) reset(m *Model, seed, study uint64, lnRho float64) {
 // distributions are known. Steps, buckets and stalls enter as their share of the window. The value is therefore a
 // geometric mean over w and S, and an arithmetic mean over levels. fio's mean is arithmetic over both. The
 // difference is half the variance within a window, which is the same for both arms.
-func (g *rig) trial(a int, t Timing) float64 {
+func (g *testbed) trial(a int, t Timing) float64 {
 	level := g.begin(a, t)
 	v := level + g.window(a, t.Length) + g.within(t.Length)
 	if g.m.StallRate > 0 {
@@ -74,7 +74,7 @@ func (g *rig) trial(a int, t Timing) float64 {
 // seconds is like trial, but simulates each second. It fills series with the rates, relative to the undisturbed
 // baseline, and returns the logarithm of their mean. The logarithms of the rates also vary with the standard
 // deviation jitter. This variation does not change their mean.
-func (g *rig) seconds(a int, t Timing, jitter float64, series []float64) (float64, []float64) {
+func (g *testbed) seconds(a int, t Timing, jitter float64, series []float64) (float64, []float64) {
 	level := g.begin(a, t)
 	n := int(math.Round(t.Length))
 	series = series[:0]
@@ -106,7 +106,7 @@ func (g *rig) seconds(a int, t Timing, jitter float64, series []float64) (float6
 }
 
 // begin simulates setup and ramp, and returns the part of the log rate that is constant over the trial's window.
-func (g *rig) begin(a int, t Timing) float64 {
+func (g *testbed) begin(a int, t Timing) float64 {
 	m := g.m
 	g.idle(t.Setup)
 	var v float64
@@ -144,7 +144,7 @@ func (g *rig) begin(a int, t Timing) float64 {
 }
 
 // noise draws E, in standard deviations.
-func (g *rig) noise(a int) float64 {
+func (g *testbed) noise(a int) float64 {
 	shape := g.m.Tail
 	if g.m.Arm == targetOnly && a == 0 {
 		shape = normal
@@ -160,7 +160,7 @@ func (g *rig) noise(a int) float64 {
 }
 
 // within draws the mean of w over a window.
-func (g *rig) within(length float64) float64 {
+func (g *testbed) within(length float64) float64 {
 	m := g.m
 	if m.Second == 0 {
 		return 0
@@ -177,7 +177,7 @@ func (g *rig) within(length float64) float64 {
 }
 
 // window simulates time under load. It returns the logarithm of the mean of the effects that change with time.
-func (g *rig) window(a int, length float64) float64 {
+func (g *testbed) window(a int, length float64) float64 {
 	if length == 0 {
 		return 0
 	}
@@ -208,7 +208,7 @@ func (g *rig) window(a int, length float64) float64 {
 }
 
 // idle simulates time without load.
-func (g *rig) idle(length float64) {
+func (g *testbed) idle(length float64) {
 	if length == 0 {
 		return
 	}
@@ -232,7 +232,7 @@ type ouStep struct {
 
 // step returns the step with this length. It uses the joint distribution of the process and its integral from
 // Gillespie (1996).
-func (g *rig) step(length float64) *ouStep {
+func (g *testbed) step(length float64) *ouStep {
 	for i := range g.ou {
 		if g.ou[i].length == length {
 			return &g.ou[i]
@@ -249,7 +249,7 @@ func (g *rig) step(length float64) *ouStep {
 	return o
 }
 
-func (g *rig) ouWindow(length float64) float64 {
+func (g *testbed) ouWindow(length float64) float64 {
 	o := g.step(length)
 	kick := o.sd * g.r.NormFloat64()
 	m := o.mean*g.shared + o.meanSlope*kick + o.meanR*g.r.NormFloat64()
@@ -258,7 +258,7 @@ func (g *rig) ouWindow(length float64) float64 {
 }
 
 // stalled returns the share of a window without I/O. The window follows a ramp.
-func (g *rig) stalled(ramp, length float64) float64 {
+func (g *testbed) stalled(ramp, length float64) float64 {
 	var lost float64
 	end := ramp + length
 	for at := g.geometric(1/g.m.StallRate) - 1; at < end; {
@@ -270,7 +270,7 @@ func (g *rig) stalled(ramp, length float64) float64 {
 }
 
 // stall draws stalls like stalled, and sets the stalled seconds of a series to 0.
-func (g *rig) stall(ramp int, series []float64) {
+func (g *testbed) stall(ramp int, series []float64) {
 	end := ramp + len(series)
 	for at := int(g.geometric(1/g.m.StallRate)) - 1; at < end; {
 		stop := at + int(g.geometric(g.m.StallLength))
@@ -282,7 +282,7 @@ func (g *rig) stall(ramp int, series []float64) {
 }
 
 // geometric draws a whole number of seconds, at least 1, from a geometric distribution with the given mean.
-func (g *rig) geometric(mean float64) float64 {
+func (g *testbed) geometric(mean float64) float64 {
 	if mean <= 1 {
 		return 1
 	}

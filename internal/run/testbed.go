@@ -12,9 +12,9 @@ import (
 	"iotax/internal/plan/schedule"
 )
 
-// A rig contains everything that is open while a run measures: machines, places on them and prepared cells. close
-// removes what the rig created, in reverse order.
-type rig struct {
+// A testbed contains everything that is open while a run measures: machines, places on them and prepared cells. close
+// removes what the testbed created, in reverse order.
+type testbed struct {
 	p *plan.Plan
 	d Deps
 
@@ -28,13 +28,13 @@ type rig struct {
 	earlier  map[schedule.Cell]bool       // cells of the previous start; nil in the first
 	undo     []undoStep
 
-	// A machine that is opened again for each trial has a rig of its own, with the places on that machine. That rig is
+	// A machine that is opened again for each trial has a testbed of its own, with the places on that machine. That testbed is
 	// opened and closed while this one stays open.
-	renewed map[string]*rig // by machine: its rig for the checks before the first trial
-	within  *rig            // the rig that this one is part of, or nil
-	own     string          // if within is set: the name of its machine
-	only    string          // if within is set: the only target on it; "" means all
-	placed  time.Time       // time at which renew attached the target's place
+	renewed map[string]*testbed // by machine: its testbed for the checks before the first trial
+	within  *testbed            // the testbed that this one is part of, or nil
+	own     string              // if within is set: the name of its machine
+	only    string              // if within is set: the only target on it; "" means all
+	placed  time.Time           // time at which renew attached the target's place
 }
 
 type undoStep struct {
@@ -43,8 +43,8 @@ type undoStep struct {
 	do   func(context.Context) error
 }
 
-func newRig(p *plan.Plan, d Deps) *rig {
-	r := &rig{p: p, d: d,
+func newTestbed(p *plan.Plan, d Deps) *testbed {
+	r := &testbed{p: p, d: d,
 		machines: map[string]*openMachine{}, volumes: map[string]*volumeState{}, opened: map[string]*opened{}, infos: map[string]*iotax.TargetInfo{}}
 	r.machines["host"] = &openMachine{m: d.Host}
 	for i, t := range p.Targets {
@@ -54,9 +54,9 @@ func newRig(p *plan.Plan, d Deps) *rig {
 	return r
 }
 
-// again creates the rig of the next start. It leaves out the cells that failed in the current start.
-func (r *rig) again(run *iotax.Run) *rig {
-	next := newRig(r.p, r.d)
+// again creates the testbed of the next start. It leaves out the cells that failed in the current start.
+func (r *testbed) again(run *iotax.Run) *testbed {
+	next := newTestbed(r.p, r.d)
 	next.infos, next.known, next.earlier = r.infos, map[string]map[string]string{}, map[schedule.Cell]bool{}
 	for _, w := range run.Workloads {
 		next.known[w.Name] = w.Facts
@@ -69,26 +69,26 @@ func (r *rig) again(run *iotax.Run) *rig {
 	return next
 }
 
-// part creates the rig for one machine of r. If target is not empty, the rig contains only that target.
-func (r *rig) part(machine, target string) *rig {
-	c := newRig(r.p, r.d)
+// part creates the testbed for one machine of r. If target is not empty, the testbed contains only that target.
+func (r *testbed) part(machine, target string) *testbed {
+	c := newTestbed(r.p, r.d)
 	c.infos, c.loads, c.within, c.own, c.only = r.infos, r.loads, r, machine, target
 	return c
 }
 
-// rigOf returns the rig in which the named machine is opened.
-func (r *rig) rigOf(machine string) *rig {
+// bedOf returns the testbed in which the named machine is opened.
+func (r *testbed) bedOf(machine string) *testbed {
 	switch {
 	case r.within != nil && machine == r.own:
 		return r
 	case r.within != nil:
-		return r.within.rigOf(machine)
+		return r.within.bedOf(machine)
 	case !r.p.EachTrial(machine):
 		return r
 	}
 	if r.renewed[machine] == nil {
 		if r.renewed == nil {
-			r.renewed = map[string]*rig{}
+			r.renewed = map[string]*testbed{}
 		}
 		r.renewed[machine] = r.part(machine, "")
 	}
@@ -96,8 +96,8 @@ func (r *rig) rigOf(machine string) *rig {
 }
 
 // renew opens a new instance of t's machine with t as its only target, and prepares l there. The caller closes the
-// returned rig after the trial, even after an error.
-func (r *rig) renew(ctx context.Context, l *load, t *iotax.Target) (*rig, *iotax.Target, error) {
+// returned testbed after the trial, even after an error.
+func (r *testbed) renew(ctx context.Context, l *load, t *iotax.Target) (*testbed, *iotax.Target, error) {
 	pt, _ := r.p.Target(t.Name)
 	c := r.part(pt.On, pt.Name)
 	fresh, err := c.openTarget(ctx, pt)
@@ -113,7 +113,7 @@ func (r *rig) renew(ctx context.Context, l *load, t *iotax.Target) (*rig, *iotax
 }
 
 // onClose registers `do`, which close calls to undo a step. in is the machine on which `do` acts, or nil for this host.
-func (r *rig) onClose(what string, in iotax.Machine, do func(context.Context) error) {
+func (r *testbed) onClose(what string, in iotax.Machine, do func(context.Context) error) {
 	if !perishes(in) {
 		in = iotax.Outside(in)
 	}
@@ -158,7 +158,7 @@ func within(ctx context.Context, limit time.Duration, do func(context.Context) e
 // close undoes all steps in reverse order, even after errors. Each step has its own deadline, so that a step that hangs
 // does not use up the time of the others. If a machine that ends with the run has failed, or its disk or its share has
 // failed, a failed clean-up inside that machine is not an error.
-func (r *rig) close(ctx context.Context) error {
+func (r *testbed) close(ctx context.Context) error {
 	errs := []error{r.closeRenewed(ctx)} // after an error before the first trial, these rigs are still open, and they use what the steps below remove
 	gone, asked := map[iotax.Machine]bool{}, map[iotax.Machine]bool{}
 	for i := len(r.undo) - 1; i >= 0; i-- {
@@ -197,7 +197,7 @@ func (r *rig) close(ctx context.Context) error {
 
 // closeRenewed closes the machines that are opened again for each trial. Their first instances were only used for the
 // checks.
-func (r *rig) closeRenewed(ctx context.Context) error {
+func (r *testbed) closeRenewed(ctx context.Context) error {
 	var errs []error
 	for _, c := range r.renewed {
 		errs = append(errs, c.close(ctx))
