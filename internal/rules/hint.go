@@ -17,7 +17,7 @@ type Setting struct{ Name, Value string }
 var (
 	quoted  = regexp.MustCompile("`([^`]+)`")
 	flagged = regexp.MustCompile(`^(--[a-z-]+)(?:[ =](\S+))?`)
-	keyed   = regexp.MustCompile(`^([a-z_]+)(?:: ?(\S+))?$`)
+	keyed   = regexp.MustCompile(`^([a-z_]+)(?:(?:: ?|=)(\S+))?$`)
 )
 
 // Settings returns the settings that a part of a hint recommends. It skips commands in backticks.

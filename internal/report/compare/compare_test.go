@@ -68,6 +68,9 @@ func TestCompareFixture(t *testing.T) {
 	if !hasRule(c.Findings, "environment-differs") || !hasRule(c.Findings, "baseline-changed") {
 		t.Errorf("findings: %v", c.Findings)
 	}
+	if f := compared(Options{Margin: .05, By: ByLoss}).Findings; hasRule(f, "baseline-changed") { // its hint is --by loss
+		t.Errorf("findings by loss: %v", f)
+	}
 }
 
 // If a workload could not run on a target, the reason replaces the number of that cell. The target's other cells
