@@ -123,7 +123,7 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 	f := c.Flags()
 	f.StringVar(&fl.resume, "resume", "", "continue an interrupted or incomplete run: --resume=RUN (default: the newest)")
 	f.Lookup("resume").NoOptDefVal = "latest"
-	choiceFlag(c, &fl.calibrate, "calibrate", "noise floor of this machine: auto (use the saved one, or take 10 s before a run of a minute or more), full, or no",
+	choiceFlag(c, &fl.calibrate, "calibrate", "noise floor of this machine: auto (use the saved one, or take 15 s before a run of a minute or more), full, or no",
 		calibrate.Auto, calibrate.Always, calibrate.Never)
 	f.StringVar(&fl.against, "against", "", "an earlier `RUN`: measure targets that are configured otherwise now as they were then, too, in the same rounds, and compare the two")
 	fl.names = append(fl.names, "against")

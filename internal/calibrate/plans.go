@@ -26,7 +26,7 @@ func Full() Options {
 	return Options{Measure: m, Workload: Workload, Size: "256MiB"}
 }
 
-// Brief returns the options of a calibration of about ten seconds. It measures the noise floor, but not φ or the
+// Brief returns the options of a calibration of about 15 seconds. It measures the noise floor, but not φ or the
 // trial length.
 func Brief() Options {
 	o := Full()
