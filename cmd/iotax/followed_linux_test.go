@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"iotax/internal/rules"
+	"iotax/internal/testenv/long"
 )
 
 // A user who follows a hint word by word no longer gets its warning.
 func TestFollowedHints(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	run := "run dir:a dir:b --calibrate=no --size 8MiB --ramp 0s -w randread-4k "
 	for _, c := range []struct {
