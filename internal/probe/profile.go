@@ -31,7 +31,7 @@ func (k *Watcher) Profile(ctx context.Context, t *iotax.Target) (*Watch, error) 
 	if k.Profiler != nil {
 		if stop, err = k.Profiler(pids); err != nil {
 			w.facts[iotax.FactNoProfile] = err.Error()
-			return w, nil
+			return w, nil //nolint:nilerr // the fact has the reason
 		}
 	}
 	w.profile = sync.OnceValues(stop)
