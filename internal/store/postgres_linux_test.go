@@ -155,7 +155,7 @@ func TestPostgresManyWriters(t *testing.T) {
 	if err := s.Create(t.Context(), exampleRun("r")); err != nil {
 		t.Fatal(err)
 	}
-	const writers, each = 60, 5
+	const writers, each = 45, 5
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {

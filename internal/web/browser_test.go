@@ -40,7 +40,7 @@ func (b tab) fits(page string) {
 		b.Shot("serve-" + page + "-" + l.Name)
 	}
 	b.As(browsertest.Looks[0])
-	if bad := b.Tab.Keyboard(3); bad != "" {
+	if bad := b.Tab.Keyboard(2); bad != "" {
 		b.Errorf("%s, with a keyboard: %s", page, bad)
 	}
 }
