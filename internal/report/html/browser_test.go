@@ -109,7 +109,7 @@ func TestPageInBrowser(t *testing.T) {
 		}
 		if c.Media == "print" {
 			pdf := browsertest.Act(v.Tab, chromedp.PrintToPDF(chromedp.PDFPrintBackground(), chromedp.PDFPreferCSSPageSize()))
-			if n := bytes.Count(pdf, []byte("/Type /Page\n")); !bytes.HasPrefix(pdf, []byte("%PDF")) || n < 3 || n > 30 {
+			if n := bytes.Count(pdf, []byte("/Type /Page\n")); !bytes.HasPrefix(pdf, []byte("%PDF")) || n < 3 || n > 35 {
 				t.Errorf("%d bytes and %d pages of PDF", len(pdf), n)
 			}
 			if *browsertest.Shots != "" {

@@ -263,7 +263,9 @@ const objections = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a",
 // wrong with the focus after Tab number k.
 const reachable = `(() => {
   for (const d of document.querySelectorAll("details")) d.open = true;
-  document.activeElement.blur();
+  document.body.tabIndex = -1;
+  document.body.focus(); // Tab starts from the focus, which may be on a field of the page
+  document.body.removeAttribute("tabindex");
   const text = e => e.outerHTML.slice(0, 120);
   const usable = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']";
   const all = [...document.querySelectorAll(usable)].filter(e => e.getClientRects().length && e.checkVisibility({ visibilityProperty: true }) && !e.disabled &&
