@@ -27,16 +27,16 @@ type ChangePoint struct {
 	Change Change
 }
 
-// ChangePoints finds changes in a sequence with the E-divisive method (Matteson & James, "A Nonparametric Approach
-// for Multiple Change Point Analysis of Multivariate Data", JASA 109, 2014), which MongoDB and Apache Otava also use
-// to detect regressions. logs are the logarithms of a number over time, one for each run.
+// ChangePoints finds changes in a sequence with the E-divisive method (Matteson & James, "A Nonparametric Approach for
+// Multiple Change Point Analysis of Multivariate Data", JASA 109, 2014), which MongoDB and Apache Otava also use to
+// detect regressions. logs contains the logarithms of a value over time, one for each run.
 //
-// It divides a segment where the energy distance between the values before and after is largest (exponent 1, weighted
-// by nm/(n+m)). The values after may end before the segment does, so that a later change does not reduce the
-// distance. The division counts if at most 1 % of the permutations of the segment have an equal or larger distance.
-// ChangePoints then examines both sides of the division. It assumes only that noise has a random order. Without a
-// change, the probability of even one change point is at most 1 %, for any length and distribution. It is higher if
-// runs are similar to their neighbours (an aging disk, a warming room).
+// It divides a segment where the energy distance between the n values before the division and the m values after it is
+// largest (exponent 1, weighted by nm/(n+m)). The m values may end before the segment does, so that a later change does
+// not reduce the distance. The division counts if at most 1 % of the permutations of the segment have an equal or
+// larger distance. ChangePoints then examines both sides of the division. It assumes only that noise has a random
+// order. Without a change, the probability of even one change point is at most 1 %, for any length and distribution. It
+// is higher if runs are similar to their neighbours (an aging disk, a warming room).
 //
 // Fewer than ten values cannot show a change at this level. ChangePoints returns nil if a value is not finite. All
 // calls use the same permutations.
@@ -97,7 +97,7 @@ func split(xs []float64) (at int, p float64) {
 	beaten, allowed := 0, int(DiagnosticAlpha*(permutations+1))-1
 	for range permutations {
 		r.Shuffle(n, func(i, j int) { order[i], order[j] = order[j], order[i] })
-		// Rounding must not make the statistics of equal arrangements differ.
+		// Allow for rounding: an arrangement with the same statistic must count.
 		if _, q := e.best(order); q >= seen*(1-1e-12) {
 			if beaten++; beaten > allowed {
 				return 0, 1

@@ -93,7 +93,7 @@ func (t *Tail) Alone(q float64) bool { return beyond(t.N, q) >= MinBeyond }
 // Pool sets t.Bins to a copy of the bins that can affect the quantile of several trials together. least is the
 // smallest Log of these trials. The first bin of the copy also counts the I/Os in all lower bins.
 func (t *Tail) Pool(bins []iotax.Bin, least float64) {
-	from := math.Exp(least) * (1 - 4*HistogramError) // includes the quantile's bin and the neighbour that determines its width
+	from := math.Exp(least) * (1 - 4*HistogramError) // includes the quantile's bin and the neighbour that determines the width of that bin
 	low := 0
 	for low < len(bins) && bins[low].Value < from {
 		low++
@@ -173,9 +173,9 @@ func boundsOf(starts []int) (bounds []int) {
 	return append(bounds, len(starts))
 }
 
-// groupsOf returns the number of groups of successive rounds for pooling. beyond contains the I/Os beyond the
-// quantile of each round. If possible, each group has at least MinBeyond of them. Otherwise there are `least` groups,
-// which must have MinBeyond together.
+// groupsOf returns the number of groups of successive rounds for pooling. beyond contains the I/Os beyond the quantile
+// of each round. If possible, each group has at least MinBeyond of them. Otherwise there are `least` groups, which must
+// have MinBeyond I/Os beyond the quantile in total.
 func groupsOf(beyond []float64, q float64, least int) (int, error) {
 	groups := min(len(beyond), max(least, int(sum(beyond)/MinBeyond))) // more groups would have a mean below MinBeyond
 	for groups > least && smallest(beyond, groups) < MinBeyond {

@@ -63,7 +63,7 @@ func TestQuantileRatio(t *testing.T) {
 		{.1, .8, 8, 1000, 8},      // the nearer tail is the lower one
 	} {
 		base, target := rounds(r, c.rounds, c.n, .5, .02, c.ratio)
-		e, err := QuantileRatio(base, target, c.q, Options{Alpha: 1e-4}) // so small that a sound interval always contains the ratio
+		e, err := QuantileRatio(base, target, c.q, Options{Alpha: 1e-4}) // with such a small alpha, a sound interval always contains the ratio
 		if err != nil || e.N != c.groups || !e.Contains(c.ratio) || math.Abs(math.Log(e.Estimate/c.ratio)) > .1 {
 			t.Errorf("%s of %d rounds of %d: %+v, %v", QuantileName(c.q), c.rounds, c.n, e, err)
 		}

@@ -16,7 +16,7 @@ import (
 // An Effect is an estimated ratio with its intervals. It compares a target with the baseline, paired by round, or two
 // samples that were not interleaved. The ratio is oriented: for every metric, 2 means twice as good.
 type Effect struct {
-	Interval               // estimate exp(mean); bounds are the hull of T and Rank; N is the number of rounds, or of starts that are too few, or the size of the smaller sample
+	Interval               // estimate exp(mean); bounds are the hull of T and Rank; N is the number of rounds, or of starts if they are too few for an interval, or the size of the smaller of two samples
 	HodgesLehmann float64  // exp(median of the Walsh averages, or of all differences): an estimate that is robust to outliers
 	T             Interval // exp of the paired t interval, or of Welch's interval
 	Rank          Interval // exp of the signed-rank interval, or of the rank-sum interval
@@ -78,10 +78,11 @@ type Options struct {
 	// random per start and last until the next one, such as the placement of a file. The rounds of one start then
 	// resemble each other more than rounds of different starts.
 	//
-	// If all starts share a mood by chance, their means agree, and the interval of these means misses the moods that
-	// the run did not see. Six starts do so in 3 % of runs if either mood is equally likely. Thus fewer than Least starts
-	// that agree (StartSpread.Agree) have no interval, and N is the number of starts. The interval of starts that differ
-	// is wide enough, because t has few degrees of freedom.
+	// Suppose that such an effect has two values, and that each start has either of them. If all starts of a run have
+	// the same value by chance, their means agree, and the interval of these means does not cover the other value. With
+	// six starts and equally likely values, this happens in 3 % of runs. It is more likely with fewer starts. Fewer
+	// than Least starts that agree (StartSpread.Agree) therefore have no interval, and N is the number of starts. The
+	// interval of starts that differ is wide enough, because t has few degrees of freedom.
 	Starts []int
 }
 
@@ -183,7 +184,7 @@ func EffectP(d []float64, ratio float64, o Options) float64 {
 		return effectP(d, mu, o)
 	}
 	near := func(x float64) float64 { return math.Max(mu-o.Hidden, math.Min(mu+o.Hidden, x)) }
-	m, _ := meanSD(d) // the t test has its maximum at the mean, the signed-rank test at the median
+	m, _ := meanSD(d) // the p value of the t test is largest at the mean, and that of the signed-rank test at the median
 	if g, _ := groupByStart(d, o.Starts); g != nil {
 		m = g.m
 	}

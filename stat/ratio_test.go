@@ -143,8 +143,8 @@ func TestSmallSamples(t *testing.T) {
 	if err != nil || !e.Exact {
 		t.Errorf("six rounds at 31/32: %+v, %v", e, err)
 	}
-	// At α′, the coverage of the range of six rounds is slightly below 1 − α′. The study as a whole still covers 95
-	// %.
+	// At α′, the coverage of the range of six rounds is slightly below 1 − α′. The study as a whole still has a
+	// coverage of 95 %.
 	w, err := Estimate(append(five, .1), Options{Alpha: AlphaPerLook})
 	if err != nil || w.Exact || w.Rank != e.Rank {
 		t.Errorf("six rounds at a look: %+v, %v", w, err)

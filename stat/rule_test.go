@@ -92,8 +92,8 @@ func TestAlpha(t *testing.T) {
 	}
 }
 
-// TestAlphaTable recomputes a part of the table. With α′, the intervals at the default looks cover 95 % at the worst
-// noise, with a correlation that mirrored rounds can have. With 0.05 they do not.
+// TestAlphaTable recomputes a part of the table. With α′, the intervals at the default interim analyses cover 95 % at
+// the worst noise, with a correlation that mirrored rounds can have. With α = 0.05, their coverage is lower.
 func TestAlphaTable(t *testing.T) {
 	const studies, mirrored = 20000, .15
 	worst := func(alpha float64) Interval {
@@ -146,7 +146,7 @@ func TestNext(t *testing.T) {
 		{5, narrow, false, false},
 		{6, narrow, true, true},
 		{6, wide, true, false},
-		{7, narrow, false, false}, // not a look: the interval must not be used
+		{7, narrow, false, false}, // not an interim analysis: the interval must not be used
 		{8, none(8), true, false},
 		{30, wide, true, true},
 		{30, none(30), true, true},

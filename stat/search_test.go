@@ -81,7 +81,8 @@ func TestSearchFindsTheKnee(t *testing.T) {
 				ratios++
 			}
 		}
-		// A sweep in steps of half the interval width, from the lower end of the search to the pilot's rate.
+		// sweep is the number of steps of a sweep over the range of the search, a factor of 32, in steps of half the
+		// interval width.
 		width /= float64(bounded)
 		sweep := math.Log(32) / width
 		t.Logf("%s: limit in its interval %.1f %% and %.1f %%, ratio %.1f %%, ± %.1f %%, worst estimate %.1f %% off, a sweep has %.0f steps", name,

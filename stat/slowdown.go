@@ -30,8 +30,8 @@ func (s Sample) about(level float64) float64 {
 // A Slowdown compares two hypotheses about a candidate: that it has the slowdown of the slow versions, and that it
 // is as fast as the reference. Both fields are log likelihood ratios. Positive values support the slowdown.
 type Slowdown struct {
-	Odds float64 // averaged over slowdown sizes in geometric steps
-	Most float64 // at the most likely size
+	Odds float64 // averaged over slowdown sizes in geometric steps, which begin slightly below the minimum size
+	Most float64 // at the most likely size that is at least the minimum size
 }
 
 // MaxSlowdown is the largest slowdown that Slowed considers, as a ratio.

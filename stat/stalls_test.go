@@ -60,7 +60,7 @@ func TestStalledIn(t *testing.T) {
 	slow[22].Bins[0].Value = .95
 	near("two seconds after one without I/Os", StalledIn(slices.Delete(slices.Clone(slow), 21, 22)).Longest, 3, 1e-9)
 	few := stalledAt(60, .3)
-	few[20].Bins = []iotax.Bin{{Value: .0001, Count: 300}, {Value: .3, Count: 32}} // fixed rate, so most of the waiting time is in the stall
+	few[20].Bins = []iotax.Bin{{Value: .0001, Count: 300}, {Value: .3, Count: 32}} // 32 of 332 I/Os stall, but they take most of the time
 	near("a stall of 32 I/Os at once", StalledIn(few).Longest, .3, 0)
 	few[20].Bins = []iotax.Bin{{Value: .3, Count: 1}}
 	near("the only I/O of a second", StalledIn(few).Longest, .3, 0)

@@ -18,7 +18,7 @@ type StartSpread struct {
 	Between iotax.Number `json:"between_starts"`  // between starts, beyond the variation of rounds; 0 if rounds explain all of it
 	Within  iotax.Number `json:"between_rounds"`  // between the rounds of a start; NaN if no start has two rounds
 	Agree   bool         `json:"agree"`           // the variation of the rounds explains the variation between starts
-	Moods   [][]int      `json:"moods,omitempty"` // numbers of the starts with about the same ratio, the worst ratio first; nil if Agree
+	Moods   [][]int      `json:"moods,omitempty"` // groups of starts with about the same ratio, by their numbers, the worst ratio first; nil if Agree
 }
 
 // byStart contains statistics of the log ratios, grouped by start.
@@ -70,8 +70,8 @@ func groupByStart(d []float64, starts []int) (*byStart, error) {
 	return g, nil
 }
 
-// agreeAlpha is the level of the test in agree. At 1 %, nearly all studies with a rejection have starts that differ,
-// even if only one start in ten is slow.
+// agreeAlpha is the level of the test in agree. At 1 %, starts really differ in nearly all studies in which the test
+// finds a difference, even if only one start in ten is slow.
 const agreeAlpha = 0.01
 
 // agree reports whether the variation of the rounds explains the variation between starts. It is the F test of a
@@ -91,9 +91,10 @@ func (g *byStart) agree() bool {
 	return distuv.F{D1: k - 1, D2: n - k}.Survival(g.across/(k-1)/(g.within/(n-k))) > agreeAlpha
 }
 
-// moods groups starts that differ. Two starts with neighbouring means are in one group unless their means differ by
-// more than the rounds explain: by a t test at agreeAlpha with the pooled variance of the rounds, after the F test of
-// agree (Fisher's protected least significant difference, The Design of Experiments, 1935).
+// moods returns groups of starts with about the same ratio, the worst first, or nil if the starts agree. Two starts
+// with neighbouring means are in one group unless their means differ by more than the rounds explain: by a t test at
+// agreeAlpha with the pooled variance of the rounds, after the F test of agree (Fisher's protected least significant
+// difference, The Design of Experiments, 1935).
 func (g *byStart) moods(rounds int) (moods [][]int) {
 	df := rounds - len(g.n)
 	if g.agree() {

@@ -190,8 +190,8 @@ func TestStartOf(t *testing.T) {
 	}
 }
 
-// Starts form moods if their ratios differ by more than the rounds explain. In most studies these are the moods that the
-// starts were drawn from.
+// Starts are in different groups (moods) if their ratios differ by more than the rounds explain. In most studies, these
+// groups are the ones that the test has drawn.
 func TestMoods(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 4))
 	const studies = 500

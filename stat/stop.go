@@ -41,8 +41,8 @@ var standardLooks = [maxLooks]int{6, 8, 12, 18, 30}
 
 // Looks returns the interim analyses of a study with `least` to `most` rounds: the numbers of rounds after which it
 // checks its interval. They are least, most, and the numbers among 6, 8, 12, 18, 30 that are between them. α′ is known
-// for at most five analyses, so Looks drops the second one until five remain. If most is below least, it uses least for
-// both. It treats bounds below 1 as 1.
+// for at most five analyses, so Looks repeatedly drops the second analysis until five remain. If most is below least,
+// it uses least for both. It treats bounds below 1 as 1.
 func Looks(least, most int) []int {
 	least = max(least, 1)
 	most = max(least, most)
