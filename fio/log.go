@@ -172,7 +172,7 @@ func logNumber(line []byte) (v float64, rest []byte, ok bool) {
 	return v, rest, ok
 }
 
-// gap interprets a sample that comes more than a step after the previous one, which was at `last`. It returns the
+// gap interprets a sample that may come more than a step after the previous one, which was at `last`. It returns the
 // time range in which the sample's I/O was done, and the rate in that range. level is the highest rate before the
 // sample.
 //

@@ -239,8 +239,8 @@ func (s *scanner) unite(i int, next time.Duration) int {
 	return i
 }
 
-// clients merges the results of several clients if p is the sum that fio prints after them. It reports whether it
-// did.
+// clients merges the results of several clients if p is the sum that fio prints after them. It returns false if p is
+// not such a sum.
 func (s *scanner) clients(p Part) bool {
 	if len(p.Result.Jobs) != 1 || p.Result.Jobs[0].Name != allClients {
 		return false

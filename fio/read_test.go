@@ -120,7 +120,7 @@ func compareForms(t *testing.T, kind Kind, got, want *Result) {
 		margin := v.Value * 1e-14 // the order of summation may differ
 		switch {
 		case strings.HasPrefix(v.Name, "cpu.") || strings.HasPrefix(v.Name, "sync.") && kind == KindTerse:
-			continue // the format never prints this value, or not for groups
+			continue // the format never prints this value, or does not print it for groups
 		case strings.Contains(v.Name, "latency") && kind == KindTerse:
 			margin = 1e-6 // whole microseconds
 		case strings.Contains(v.Name, "latency"):

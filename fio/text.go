@@ -55,7 +55,7 @@ type textReader struct {
 	heads   []textHead
 	used    bool // a report followed these lines
 	fresh   bool // a line that a process prints when it starts was read after the last report
-	headAt  int  // offset and line number (headOn) of the first of heads
+	headAt  int  // offset of the first element of heads; headOn is its line number
 	headOn  int
 	host    string
 
