@@ -31,9 +31,8 @@ type Options struct {
 	Workers  int // default: number of CPUs; does not affect the result
 }
 
-// Gate is the minimum lower bound of the coverage in models for which the method promises 95 %. FlagGate applies to
-// models without a promise whose coverage is too low. It is the minimum share of their studies that the checks must
-// flag.
+// Gate is the minimum lower bound of the coverage in models for which the method promises 95 %. FlagGate is the minimum
+// share of studies that the checks must flag in the other models, if their coverage is too low.
 const (
 	Gate     = 0.945
 	FlagGate = 0.80

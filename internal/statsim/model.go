@@ -14,7 +14,7 @@ import (
 // S is shared by the arms, E is constant within a trial, and w varies within it. Zero fields have no effect. Times
 // are in seconds. Sizes are natural logarithms: 0.05 is about 5 %.
 type Model struct {
-	Name string // its first word is the family: "M2 τ=30s σ=5%"
+	Name string // the first word is the family: "M2 τ=30s σ=5%"
 	Gate bool   // the method promises 95 % coverage for this model
 	Text string // one line; models that differ only in a number share it
 
@@ -49,7 +49,7 @@ type Model struct {
 
 	Carry float64 // logarithm of the slowdown of a trial after a write trial
 
-	Corrupt float64 // probability of a corrupt trial; see Corruptions
+	Corrupt float64 // probability of a corrupt trial; see studyCorruptions
 
 	Latency  []shape // latencies of each arm, or one element for both; nil for models of rates
 	SlowOnly bool    // the ratio applies to the second mode only
@@ -77,8 +77,8 @@ func (m *Model) Family() string {
 	return f
 }
 
-// bias returns the mean that noise adds to a log ratio. A study estimates the ratio of the geometric means, which
-// includes slow trials of one arm.
+// bias returns the mean of the noise in a log ratio. It is not 0 if only the target has slow trials, because a study
+// estimates the ratio of geometric means.
 func (m *Model) bias() float64 {
 	if m.ModeShare > 0 && m.Arm == targetOnly {
 		return m.ModeShare * m.ModeSize

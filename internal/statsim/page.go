@@ -44,12 +44,13 @@ type page struct {
 	Preconditioning, Calibration, Jitter float64
 }
 
-// A summary contains the rows of one kind, and counts the rows that have a promise and keep it.
+// A summary contains the rows of one kind. Promised counts the rows for which the method promises a coverage of 95 %,
+// and Met counts those of them that reach Gate.
 type summary struct {
 	Of                string // name of the rows
-	Rows, Short       []*Row // all rows, and rows without a promise whose coverage is too low
+	Rows, Short       []*Row // all rows, and the rows for which short is true
 	Promised, Met     int
-	Low, Wrong, Equal *Row // the rows with a promise that have the lowest Lo, the highest FalseDifferent and the highest FalseEqual
+	Low, Wrong, Equal *Row // of the rows counted in Promised: those with the lowest Lo, the highest FalseDifferent and the highest FalseEqual
 }
 
 func (s *summary) add(x *Row) {
@@ -135,10 +136,10 @@ func (r *Row) Name() string {
 	return r.Model
 }
 
-// short reports whether a row without a promise has a coverage below 95 %.
+// short reports whether the row has a coverage below 95 %, and the method does not promise 95 % for it.
 func (r *Row) short() bool { return !r.Promised && !r.Met() && r.Coverage < 1-alpha }
 
-// Unflagged reports whether the checks should flag the studies of this row, but do not.
+// Unflagged reports whether the checks flag too few of the studies of this row.
 func (r *Row) Unflagged() bool {
 	return r.short() && r.Flags != nil && r.Flags.Any < FlagGate &&
 		slices.ContainsFunc([]string{"M3", "M5-one-arm", "M7"}, func(f string) bool { return strings.HasPrefix(r.Model, f) })

@@ -34,10 +34,11 @@ func peers() []peer {
 	}
 }
 
-// firecracker follows tools/ab_test.py and test_block.py (commit 81b38b9) with the settings of pipeline_perf.py: fio's
-// bandwidth of each of 30 s after a ramp of 10 s, all of one revision and then all of the other; a permutation test of
-// the seconds' means at p < 0.01, and a change of more than 5 %. While it alarms it adds seconds in the opposite order,
-// up to four times in all. The test's distribution of 9999 permutations is its normal limit here.
+// firecracker follows tools/ab_test.py and test_block.py (commit 81b38b9) with the settings of pipeline_perf.py. It
+// compares fio's bandwidth in each of 30 seconds after a ramp of 10 s. It measures one revision completely before the
+// other. It finds a difference if a permutation test of the means has p < 0.01 and the means differ by more than 5 %.
+// It then measures again in the opposite order and adds the new seconds, until it finds no difference or has measured
+// four times. The normal distribution here replaces that of 9999 permutations.
 func (w *work) firecracker() bool {
 	const p, noise, iterations = 0.01, 0.05, 4
 	trial := Timing{Setup: ours.Setup, Ramp: 10, Length: 30}
@@ -60,7 +61,7 @@ func (w *work) firecracker() bool {
 	return true
 }
 
-// peerTrials is the number of trials of mmtests and LISA, which have no default, or one. They are as long as iotax's.
+// peerTrials is the assumed number of trials per arm of mmtests and LISA. The trials are as long as iotax's.
 const peerTrials = 10
 
 // arms runs all trials of one arm and then all of the other, and returns their rates.
@@ -82,8 +83,9 @@ func (w *work) mmtests() bool {
 	return math.Abs(b-a) > 1.959964*(sa+sb)
 }
 
-// lisa follows lisa.stats (commit bb5ff50): the two-sample Kolmogorov-Smirnov test. It prints p, and readers take 5 %.
-// With ten values each, p is below 5 % if the distributions are 0.7 or more apart (p = 0.012; 0.6 has 0.052).
+// lisa follows lisa.stats (commit bb5ff50): the two-sample Kolmogorov-Smirnov test. It prints p. The simulation finds a
+// difference if p is below 5 %. For ten values on each side, this is a Kolmogorov-Smirnov statistic of at least 0.7.
+// The p value of 0.7 is 0.012, and that of 0.6 is 0.052.
 func (w *work) lisa() bool {
 	arms := w.arms()
 	slices.Sort(arms[0])
@@ -114,7 +116,7 @@ func TestPeers(t *testing.T) {
 		m := models[slices.IndexFunc(models, func(m *Model) bool { return m.Name == name })]
 		line := "| " + name
 		for _, p := range peers() {
-			var found [2]int // without a change, and with one of 10 %
+			var found [2]int // number of studies in which the tool finds a difference: without a change, and with a change of 10 %
 			seconds := 0.0
 			for k, lnRho := range []float64{0, math.Log(.9)} {
 				for i := range studies {

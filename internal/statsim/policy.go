@@ -53,7 +53,7 @@ type outcome struct {
 	lo, hi   float64
 	rounds   int     // valid rounds; for policies without rounds, the number of trials of the larger arm
 	seconds  float64 // device time
-	look     int     // the look at which the study ended, or 0
+	look     int     // number of rounds at the interim analysis that ended the study, or 0
 	unranked bool    // a check prevents a verdict
 	discards int
 }
@@ -248,7 +248,7 @@ func (w *work) setAside() (d []float64, ok bool) {
 	return d, true
 }
 
-// isLook is like stat.IsLook, but caches the looks of the last protocol.
+// isLook is like stat.IsLook, but caches the interim analyses of the last protocol.
 func (w *work) isLook(n int, p protocol) bool {
 	if w.looksOf != p {
 		w.looksOf, w.looks = p, stat.Looks(p.least, p.most)
@@ -417,8 +417,8 @@ func quotient(m, v, df [2]float64) (lo, hi float64) {
 }
 
 // rciw follows Laaber, Würsten, Gall & Leitner (FSE'20). It runs forks of ten iterations. From the second fork on, it
-// computes a hierarchical percentile bootstrap of the mean. It stops when the width of the 95 % interval is at most 3
-// % of the mean, or after five forks. The interval of the ratio also comes from the bootstrap.
+// computes a hierarchical percentile bootstrap of the mean. If the width of the 95 % interval is at most 3 % of the
+// mean, it stops. It also stops after five forks. The interval of the ratio also comes from the bootstrap.
 func (w *work) rciw() outcome {
 	const forks, draws, limit = 5, 100, 0.03
 	var o outcome

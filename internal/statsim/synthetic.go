@@ -77,7 +77,7 @@ type corruption struct {
 	shift float64              // change of the log value; −Inf means no I/O
 	rules []string             // one of these rules must detect it
 	spoil func(t *iotax.Trial) // called after the shift
-	mild  bool                 // it does not change the value
+	mild  bool                 // the damage does not change the value
 }
 
 var corruptions = []corruption{
@@ -131,9 +131,9 @@ type Alarm struct {
 	Share float64 `json:"share"`
 }
 
-// CheckTrials runs the checks on n sound trials, and on n trials with each corruption. It returns how often the
-// checks detect each corruption, and how often each rule fires on a sound trial. Seconds vary by 5 %, and trials by 2
-// %.
+// CheckTrials runs the checks on n sound trials, and on n trials with each corruption. It returns how often the checks
+// detect each corruption, and how often each rule fires on a sound trial. The rates of the seconds vary by 5 %, and
+// those of the trials by 2 %.
 func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 	m := &Model{Name: "check", Sigma: .02}
 	g := newWork()
