@@ -352,8 +352,8 @@ func (s *Search) finalists(combos []Combo, d [][]float64) (final []Combo, many b
 	return final, many, nil
 }
 
-// path returns the present combination and those on a path of single changes, each of which adds the most expected
-// gain. If the path does not reach the combination with the largest expected gain, path adds that combination.
+// path returns the present combination and the combinations on a path of single changes, each of which adds the most
+// expected gain. If the path does not reach the combination with the largest expected gain, path adds that combination.
 func path(all []Combo, expected func(Combo) float64) []Combo {
 	out := all[:1:1]
 	for at := all[0]; ; {
@@ -376,8 +376,8 @@ func path(all []Combo, expected func(Combo) float64) []Combo {
 	return out
 }
 
-// hidden activates the factors of interactions that the model lacks, as long as the means show a lack of fit. It
-// returns the terms of the model and their effects.
+// hidden searches for interactions that the model lacks, as long as the means show a lack of fit. It adds the factors
+// of these interactions to active. It returns the terms of the model and their effects.
 func (s *Search) hidden(combos []Combo, y []float64, variance float64, df int, active, worse map[int]bool) (terms []term, effects []float64) {
 	terms = s.space.mains()
 	simple, _ := fitted(combos, y, terms)
@@ -573,7 +573,7 @@ func (c *contest) decide() (best int, sure, done bool, err error) {
 			return i, true, c.combos[left[0]].changed() == c.combos[i].changed(), nil
 		}
 	}
-	for _, i := range left { // choose the best of those that are shown to gain
+	for _, i := range left { // choose the best combination that is shown to be better than the present one
 		if beat[i] && (best == 0 || gain(c.d[i]).Estimate > gain(c.d[best]).Estimate) {
 			best = i
 		}
