@@ -93,7 +93,7 @@ func (c Cache) Get(r Setup, now time.Time) (*iotax.Calibration, bool) {
 // brief calibrations do not count.
 func (c Cache) here(full bool, now time.Time) bool {
 	name, _ := os.Hostname()
-	files, _ := filepath.Glob(filepath.Join(c.Dir, "*.json")) // an error means that there are none
+	files, _ := filepath.Glob(filepath.Join(c.Dir, "*.json")) // if Dir is not a valid pattern, no file matches
 	return slices.ContainsFunc(files, func(f string) bool {
 		e, ok := read(f, now)
 		return ok && e.Setup["machine"] == "host" && e.Setup["hostname"] == name && !(full && e.Calibration.Brief)
@@ -126,7 +126,7 @@ func (c Cache) Put(r Setup, cal *iotax.Calibration) error {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return fail(err)
 	}
-	err = iotax.WriteWhole(c.Path(r), 0o600, func(w io.Writer) error { // another run may read it at the same time
+	err = iotax.WriteWhole(c.Path(r), 0o600, func(w io.Writer) error { // replace the file atomically, because another run may read it at the same time
 		_, err := w.Write(append(text, '\n'))
 		return err
 	})
