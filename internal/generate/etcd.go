@@ -70,7 +70,7 @@ type journal struct {
 	size    int64 // bytes of a segment
 	file    *os.File
 	at      int64        // position in the file
-	number  int          // number of the segment
+	number  int          // number of the open segment
 	entries []int        // number of entries in each segment, from the first segment on
 	next    chan segment // delivers the next segment; nil if none is being allocated
 }
@@ -291,7 +291,7 @@ func doEtcd(ctx context.Context, e Etcd) (_ *Result, err error) {
 		return nil, fail("commit the page file", err)
 	}
 	out := &Result{}
-	out.Facts = map[string]string{iotax.FactDirect: "by flushes"} // so that the rules expect these bytes at the device
+	out.Facts = map[string]string{iotax.FactDirect: "by flushes"} // the rules then require that these bytes reach the device
 	out.value(iotax.ValueWriteIOPS, float64(requests.n)/ended.Sub(measured).Seconds(), iotax.PerSecond, iotax.Up)
 	out.value("write.bytes", float64(requests.n)*float64(e.Entry), iotax.Bytes, iotax.Neither)
 	requests.into(out, "request")

@@ -19,7 +19,7 @@ import (
 type Modules struct {
 	Dir            string // MakeModules creates it, replacing an old one
 	Files, Workers int
-	Symlinks       bool // create the links
+	Symlinks       bool // create the links in .bin
 	Seed           uint64
 	Cold           bool // drop the kernel's cache of names and attributes before find, if permitted
 }

@@ -223,7 +223,7 @@ func doSQLite(ctx context.Context, s SQLite) (_ *Result, err error) {
 	// Each table is a separate B-tree, so a transaction writes at least one page of each table that it changes. With
 	// WAL and NORMAL, only checkpoints flush.
 	if s.Journal != "wal" || s.Synchronous != "normal" {
-		out.Facts[iotax.FactDirect] = "by flushes" // so that the rules expect these bytes at the device
+		out.Facts[iotax.FactDirect] = "by flushes" // the rules then require that these bytes reach the device
 	}
 	out.value("write.bytes", float64(transactions.n)*float64(written)*sqlPage, iotax.Bytes, iotax.Neither)
 	commits.into(out, "commit")

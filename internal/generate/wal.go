@@ -146,7 +146,7 @@ type wal struct {
 	busy       bool
 	err        error // the first error; all transactions return it
 	segment    *os.File
-	number     int64    // number of the segment
+	number     int64    // number of the open segment
 	records    uint64   // total number of records
 	first      []record // the first record of each segment
 	syncs      recorder
@@ -339,7 +339,7 @@ func openWAL(w WAL) (*wal, error) {
 		l.data, err = os.OpenFile(filepath.Join(w.Dir, "data"), os.O_RDWR, 0o600)
 	}
 	if err != nil {
-		_ = l.close() // err is the cause
+		_ = l.close() // report err, which occurred first
 	}
 	return l, err
 }
@@ -405,7 +405,7 @@ func doWAL(ctx context.Context, w WAL) (_ *Result, err error) {
 	if err := l.checkpoint(0, nil); err != nil {
 		return nil, fail("end with a checkpoint", err)
 	}
-	out := &Result{Facts: map[string]string{iotax.FactDirect: "by flushes"}} // so that the rules expect these bytes at the device
+	out := &Result{Facts: map[string]string{iotax.FactDirect: "by flushes"}} // the rules then require that these bytes reach the device
 	out.value("transactions.rate", float64(commits[0].n)/took.Seconds(), iotax.PerSecond, iotax.Up)
 	out.value("transactions.per-sync", float64(commits[0].n)/float64(l.synced), iotax.RatioUnit, iotax.Neither)
 	out.value(iotax.ValueWriteIOPS, float64(l.synced)/took.Seconds(), iotax.PerSecond, iotax.Up)
