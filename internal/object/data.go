@@ -64,6 +64,6 @@ func (c *content) ReadAt(p []byte, off int64) (n int, err error) {
 // sum returns the checksum of the whole content.
 func (c *content) sum() uint64 {
 	h := crc64nvme.New()
-	_, _ = io.CopyBuffer(h, c.reader(), make([]byte, buffer)) // neither fails
+	_, _ = io.CopyBuffer(h, c.reader(), make([]byte, buffer)) // neither the reader nor the hash returns an error
 	return h.Sum64()
 }

@@ -283,7 +283,7 @@ func TestFaultyStores(t *testing.T) {
 			switch c.name { // the other cases need a long timeout on a busy machine
 			case "hangs":
 				e.Timeout = 300 * time.Millisecond
-			case "hangs within an object": // its upload must succeed
+			case "hangs within an object": // leave enough time for the upload, which must succeed
 				e.Timeout = 2 * time.Second
 			}
 			_, err := Do(t.Context(), Job{Op: OpBatch, Endpoint: e, Prefix: "iotax-test/", Batch: Batch{Size: 1000, Count: 1, Clients: 1, Part: 5 << 20, Concurrency: 1, Verify: true}})
