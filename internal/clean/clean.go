@@ -33,7 +33,7 @@ var usual = []string{"/tmp", "/var/tmp", "/mnt", "/run"}
 // A Search contains the places where runs may have left something behind.
 type Search struct {
 	plans    []planOf
-	places   []leftover.Place // this host is the first
+	places   []leftover.Place // the first place is this host
 	machines []iotax.Machine
 	remote   bool
 	missed   []error
@@ -47,8 +47,8 @@ type planOf struct {
 }
 
 // Open finds the places that the runs of the store at url used. On this host, the search includes the directories of
-// all runs. If remote is true, Open also connects to the machines of unfinished runs that outlive a run. Missed returns
-// the errors of Open. The caller closes the Search.
+// all runs. If remote is true, Open also connects to the machines of unfinished runs, if they exist independently of
+// the run (plan.Traits.Stays). Missed returns the errors of Open. The caller closes the Search.
 func Open(ctx context.Context, url string, remote bool) *Search {
 	s := &Search{remote: remote}
 	s.missed = append(s.missed, s.read(ctx, url))
@@ -82,7 +82,7 @@ func Open(ctx context.Context, url string, remote bool) *Search {
 			opened[key] = true
 			m, err := machine.Open(ctx, pm, machine.Options{Name: pm.Name, CacheDir: iotax.CacheDir(), Existing: true})
 			if errors.Is(err, iotax.ErrGone) {
-				continue // its leftovers are gone too
+				continue // the leftovers on the machine are gone too
 			} else if err != nil {
 				s.missed = append(s.missed, err)
 				continue
