@@ -28,8 +28,8 @@ type Item struct {
 	End func(ctx context.Context) error
 }
 
-// Found returns an item that was found by a finder outside this package, for example in a cluster, where commands cannot
-// run. remove removes the item. Item.Remove calls it only if the runner is dead.
+// Found returns an item that was not found through an agent on its machine, for example a pod in a cluster. remove
+// removes the item. Item.Remove calls it only if the runner is dead.
 func Found(kind, name, detail, machine string, l Label, remove func(ctx context.Context) error) Item {
 	i := Item{Kind: kind, Name: name, Detail: strings.TrimSpace(detail), Machine: machine, Label: l, End: remove}
 	i.State, i.Why = l.Runner.look()

@@ -72,7 +72,7 @@ func runner(t *testing.T, dir string) (cmd *exec.Cmd, made, child string) {
 	if _, err := fmt.Fscanf(out, "%q %s\n", &made, &child); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // ends the child if the test has not
+	t.Cleanup(func() { // kill the child if it still runs
 		if pid, err := strconv.Atoi(child); err == nil && runs(t, child) {
 			if p, err := os.FindProcess(pid); err == nil {
 				p.Kill()

@@ -17,7 +17,7 @@ import (
 // A system provides the fields of a runner on this host. here is the system that this program uses: proc on Linux, table
 // elsewhere.
 type system struct {
-	boot    func() string                 // the boot id, or sinceEpoch; start times are relative to it
+	boot    func() string                 // the boot id, or sinceEpoch if start times count from 1970
 	space   func() string                 // the namespaces in which process ids and start times are valid
 	machine func() string                 // the id of the installation; "" if there is none
 	start   func(pid int) (uint64, error) // start time; the error is proctable.ErrGone or os.ErrNotExist if the process has ended

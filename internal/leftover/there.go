@@ -126,9 +126,9 @@ func processes(ctx context.Context) (found []remnant, err error) {
 	return found, nil
 }
 
-// marked lists the iotax-… directories in dirs and in this machine's directory for temporary files: those with a marker of
-// this user, and those of other users. The paths contain no symbolic links, like the kernel's paths of mounts and backing
-// files.
+// marked lists the iotax-… directories in dirs and in this machine's directory for temporary files: the directories
+// with a marker of this user, and all such directories of other users. The paths contain no symbolic links, like the
+// kernel's paths of mounts and backing files.
 func marked(dirs []string) (found []remnant) {
 	seen := map[string]bool{}
 	for _, dir := range append(slices.Clone(dirs), os.TempDir()) {
@@ -333,8 +333,8 @@ func removeMarked(ctx context.Context, r remnant) error {
 	return root.RemoveAll(name)
 }
 
-// endServer ends the process whose id is in the file "pid" of a directory. Such a server may have no label: nginx, for
-// example, overwrites its environment with its process title. The process must belong to this user, and one of its
+// endServer ends a server whose process id is in the file "pid" of a directory. The server may have no label: nginx,
+// for example, overwrites its environment with its process title. The process must belong to this user, and one of its
 // arguments must be a path in the directory. Blanks separate the arguments in a title.
 func endServer(ctx context.Context, root *os.Root, name, dir string) error {
 	if info, err := root.Lstat(name + "/pid"); err != nil || !info.Mode().IsRegular() {
@@ -350,7 +350,7 @@ func endServer(ctx context.Context, root *os.Root, name, dir string) error {
 	}
 	start, err := here.start(pid)
 	if err != nil {
-		return nil //nolint:nilerr // it has ended
+		return nil //nolint:nilerr // the process has ended
 	}
 	command, owner := proctable.Command(ctx, pid)
 	in := func(word string) bool { return strings.HasPrefix(filepath.ToSlash(word), dir+"/") }
