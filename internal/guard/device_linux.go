@@ -316,7 +316,7 @@ func (s system) loopBacking(dir, path string) Backing {
 	defer f.Close()
 	var st unix.Stat_t
 	if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFBLK || numberOf(uint64(st.Rdev)) != firstLine(dir+"/dev") {
-		return b // the node belongs to another device
+		return b // the file in /dev belongs to another device
 	}
 	if info, err := unix.IoctlLoopGetStatus64(int(f.Fd())); err == nil && info.Inode != 0 {
 		b.ID = fmt.Sprintf("%s:%d", numberOf(info.Device), info.Inode)
@@ -379,7 +379,7 @@ func (f *Facts) askTools(ctx context.Context) error {
 		f.Looked = true
 		for line := range strings.Lines(r.out) {
 			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-				f.Signs = appendNew(f.Signs, strings.Trim(line[strings.LastIndexByte(line, ',')+1:], `"`)) // offset,uuid,label,type
+				f.Signs = appendNew(f.Signs, strings.Trim(line[strings.LastIndexByte(line, ',')+1:], `"`)) // the fields of line are offset,uuid,label,type
 			}
 		}
 	}

@@ -154,7 +154,7 @@ func appendNew(all []string, name string) []string {
 const sector = 512
 
 // traces returns the traces in the sectors of data, except magics at their fixed offsets. data starts at byte `from` of
-// the device. All signatures are longer than four bytes, so that the random data that a run writes does not match by
+// the device. Each test compares more than four bytes, so that the random data that a run writes does not match by
 // chance.
 func traces(data []byte, from, size int64) (found []Trace) {
 	for ; len(data) >= sector; data, from = data[sector:], from+sector {
