@@ -56,7 +56,8 @@ var inURL = regexp.MustCompile(`(://)[^/?#\s:@'"]*:[^/?#\s@'"]+@`)
 // shortest is the minimum length in bytes of a value to hide. A shorter value may also occur in text that is not secret.
 const shortest = 8
 
-// Environ returns the environment for child processes: that of this process, without the variables that only iotax reads.
+// Environ returns the environment for child processes: all variables of this process, except those that only iotax
+// reads.
 func Environ() []string {
 	var env []string
 	for _, v := range os.Environ() {
