@@ -27,8 +27,8 @@ type Dir struct {
 	lock    *flock.Flock
 }
 
-// Open creates the directory if it does not exist, and locks it. Errors name the search by command. Open returns an
-// error if another process has the lock.
+// Open creates the directory if it does not exist, and locks it. command is the name of the search in errors. Open
+// returns an error if another process has the lock.
 func Open(path, command string) (*Dir, error) {
 	fail := func(err error, hint string) (*Dir, error) {
 		return nil, &iotax.Error{Op: "open state of " + command, On: path, Err: err, Hint: hint}
