@@ -103,8 +103,8 @@ func levels(n, samples int, seed uint64) float64 {
 	return within[int(stat.DiagnosticAlpha*float64(samples))]
 }
 
-// firsts returns the rounds after which a simulated schedule has its first analysis, and lasts those after which it has
-// its last. Between two neighbours in a list, α′ changes by less than one step.
+// firsts returns the rounds of the first analysis in the simulated schedules. lasts returns the rounds of the last
+// analysis. Between two neighbours in a list, α′ changes by less than one step.
 func firsts() []int { return []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18, 20, 25, maxFirst} }
 
 func lasts() []int {

@@ -258,9 +258,9 @@ const objections = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a",
   r.passes.length < 15 ? "only " + r.passes.length + " rules had something to look at" :
   r.violations.map(v => v.id + " (" + v.impact + ") " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")).join("\n"))`
 
-// reachable is a script that returns the number of elements that a keyboard must reach: of a group of radio buttons, the
-// checked one. It defines mouseOnly, which lists elements that only a mouse can use, and focused, which returns what is
-// wrong with the focus after Tab number k.
+// reachable is a script that returns the number of elements that a keyboard must reach. Of each group of radio buttons,
+// this is only the checked one. It defines mouseOnly, which lists elements that only a mouse can use, and focused,
+// which returns what is wrong with the focus after Tab number k.
 const reachable = `(() => {
   for (const d of document.querySelectorAll("details")) d.open = true;
   document.body.tabIndex = -1;

@@ -143,8 +143,8 @@ func must(t *testing.T, err error) {
 var sysctls = map[string]string{"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
 	"kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000"}
 
-// begin starts the first process of the cluster's namespaces. The process ends when its standard input is closed, even if
-// this process is killed.
+// begin starts the first process of the cluster's namespaces. It ends when its standard input is closed. The kernel
+// closes the input if the test process is killed.
 func (c *Cluster) begin(t *testing.T, nodes []node) {
 	script := `set -e
 mount --make-rprivate /
@@ -518,7 +518,7 @@ func (c *Cluster) ready(t *testing.T, node node) {
 		return
 	}
 	c.await(t, "kube-controller-manager", func() error { return c.get("/api/v1/namespaces/default/serviceaccounts/default", nil) })
-	t.Cleanup(func() { // runs while all components still run: kubelet must take down networks and mounts
+	t.Cleanup(func() { // runs before the cluster ends, because it queries the API server
 		for _, kind := range []string{"pods", "persistentvolumeclaims"} {
 			var list struct {
 				Items []struct {
@@ -558,7 +558,7 @@ func (c *Cluster) Kubectl(t *testing.T, input string, args ...string) string {
 // groupRoot is the parent of the cgroups of all nodes but the first.
 const groupRoot = "/iotax-kube"
 
-// makeGroups makes a cgroup in every hierarchy.
+// makeGroups makes a cgroup in every hierarchy. With cgroup v2, it also enables all controllers for the cgroup.
 func makeGroups(t *testing.T, group string) {
 	const unified = "/sys/fs/cgroup"
 	list, err := os.ReadFile(unified + "/cgroup.controllers")

@@ -83,7 +83,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Deaf makes the proxy refuse new connections if yes is true, and accept them again otherwise.
+// Deaf makes the proxy close new connections immediately if yes is true, and forward them again otherwise.
 func (p *Proxy) Deaf(yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

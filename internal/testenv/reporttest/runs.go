@@ -25,7 +25,7 @@ func SomeTargets() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Mounts is a run like the published lima-mounts, but on another machine.
+// Mounts is a run like the published study lima-mounts, but on another machine.
 func Mounts() (*iotax.Run, []*iotax.Trial) {
 	cell := func(target, workload string, iops float64) CellSpec {
 		return CellSpec{Target: target, Workload: workload, Values: map[string]float64{"read.iops": iops}}
