@@ -14,7 +14,8 @@ import (
 	"iotax"
 )
 
-// Evict empties the caches of this host, because this system cannot evict a single file.
+// Evict drops all caches of this host on macOS, which cannot evict a single file. On other systems, it returns an
+// error.
 func Evict(ctx context.Context, _ string) error {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "drop caches", On: "of this host", Err: err, Hint: "run as root, or allow `sudo -n` for its user; or measure with warm caches: --warm"}

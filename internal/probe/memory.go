@@ -45,7 +45,7 @@ type sampler struct {
 	uss    float64              // B, the maximum; 0 if it was not read
 	pss    float64
 	rolls  int
-	period time.Duration // interval before the last read of smaps_rollup
+	period time.Duration // interval between the last read of smaps_rollup and the next one
 	cost   time.Duration // CPU time of the sampling thread
 }
 

@@ -18,7 +18,7 @@ import (
 // A Mount is one line of /proc/self/mountinfo (proc_pid_mountinfo(5)). Libraries parse only this host's file, but these
 // lines come from any machine.
 type Mount struct {
-	Device  string // "major:minor"; major is 0 if there is no block device
+	Device  string // "major:minor"; major is 0 if the file system is not on a single block device, as for tmpfs, overlay and btrfs
 	Point   string
 	Type    string // type of the file system
 	Source  string
@@ -68,8 +68,8 @@ func (m Mount) ReadOnly() bool {
 	return ro
 }
 
-// MountOf returns the mount of an absolute path: the one with the longest mount point above the path. If several have the
-// same mount point, it returns the last, which hides the others.
+// MountOf returns the mount of an absolute path: the one with the longest mount point at or above the path. If several
+// have the same mount point, it returns the last, which hides the others.
 func MountOf(ms []Mount, p string) (Mount, bool) {
 	var best Mount
 	found := false

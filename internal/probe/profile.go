@@ -11,8 +11,9 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// Profile is Start for a profiled trial. Seen.Profile is then the profile of the processes that serve the target, and of the
-// commands that this process starts meanwhile, such as fio. If there is none, the fact "profile.none" is the reason.
+// Profile is Start for a profiled trial. Stop then sets Seen.Profile to the profile of the processes that serve the
+// target, and of the commands that this process starts during the trial, such as fio. Without a profile, the fact
+// "profile.none" contains the reason.
 func (k *Watcher) Profile(ctx context.Context, t *iotax.Target) (*Watch, error) {
 	w, err := k.Start(ctx, t)
 	if err != nil {
@@ -31,10 +32,10 @@ func (k *Watcher) Profile(ctx context.Context, t *iotax.Target) (*Watch, error) 
 	if k.Profiler != nil {
 		if stop, err = k.Profiler(pids); err != nil {
 			w.facts[iotax.FactNoProfile] = err.Error()
-			return w, nil //nolint:nilerr // the fact has the reason
+			return w, nil //nolint:nilerr // the fact contains the reason
 		}
 	}
 	w.profile = sync.OnceValues(stop)
-	w.kept = context.AfterFunc(ctx, func() { _, _ = w.profile() }) // Stop is not called for an interrupted trial
+	w.kept = context.AfterFunc(ctx, func() { _, _ = w.profile() }) // an interrupted trial does not call Stop
 	return w, nil
 }

@@ -54,7 +54,8 @@ func ofDisk(d blockdevice.IOStats) passages {
 	return passages{[3]passage{by(d.ReadIOs, d.ReadMerges, d.ReadTicks), by(d.WriteIOs, d.WriteMerges, d.WriteTicks), by(d.DiscardIOs, d.DiscardMerges, d.DiscardTicks)}, true}
 }
 
-// Clocks at the ends of stages.
+// Clocks at the ends of stages. A clock counts the requests that pass one point on the path of the I/O, and sums the
+// time that each of them spends below that point.
 const (
 	clockBlock   = "block"      // block layer of the target's machine
 	clockClient  = "nfs-client" // requests of the NFS client
@@ -165,7 +166,7 @@ func (fs system) clocks(q clockQuery) (c theirClocks) {
 				p.Time, p.Requests, p.Handed = p.Time+float64(x.ms)/1000, p.Requests+n, p.Handed+n
 			}
 		}
-		c.Client, c.Server = &client, &server // the last mount hides those before it
+		c.Client, c.Server = &client, &server // the last mount hides earlier mounts on the same directory
 	}
 	return c
 }
@@ -174,7 +175,7 @@ func (fs system) clocks(q clockQuery) (c theirClocks) {
 type stages struct {
 	all   []iotax.Stage
 	query clockQuery
-	here  bool                 // the query is for this host's kernel, not for that of the target's machine
+	here  bool                 // the query is for the kernel of this host, not of the target's machine
 	disk  string               // argument of DiskTimes, or ""
 	begin map[string]*passages // by clock
 
@@ -184,7 +185,7 @@ type stages struct {
 	kept     func() bool // prevents the call of stop when the context ends
 }
 
-// A ServingTime is a serving.Times. The agent does not contain that package, because it is large.
+// A ServingTime is a serving.Times. The agent must not import package serving, because that package is large.
 type ServingTime struct{ Busy, Requests, Calls, Count float64 }
 
 // Counting returns the block devices of this host whose counters include the I/O on path, or nil.
@@ -211,7 +212,7 @@ func (k *Watcher) Explain(ctx context.Context, t *iotax.Target) (*Watch, error) 
 		s.lacks(clockCalls, err)
 		if err == nil {
 			s.stop = sync.OnceValues(stop)
-			s.kept = context.AfterFunc(ctx, func() { _, _ = s.stop() }) // Stop is not called for an interrupted trial
+			s.kept = context.AfterFunc(ctx, func() { _, _ = s.stop() }) // an interrupted trial does not call Stop
 		}
 	}
 	return w, nil

@@ -23,7 +23,7 @@ import (
 type Watch struct {
 	t       *iotax.Target
 	fs      system
-	devices []string // names in /sys/block of the devices below Place.Backing
+	devices []string // names in /sys/class/block of the devices below Place.Backing
 	served  bool     // this host does work for the target
 	begin   snapshot
 	inside  snapshot // of the target's machine, if it is not this host
@@ -75,10 +75,10 @@ type usage struct {
 }
 
 // A Watcher starts watches. It reads each machine's clock once per trial instead of twice: a trial that starts soon
-// after the previous one reuses its last reading (see recently). From the first watch until the context of that watch
-// is done, the Watcher also reports when iotax itself did not run. The value "paused" (s) and the fact "paused" cover
-// the time from Start to Stop. The fact "paused.before" covers the time since the previous watch. A Watcher must be
-// used from one goroutine.
+// after the previous trial reuses the last reading of that trial (see recently). From the first watch until the context
+// of that watch is done, the Watcher also reports when iotax itself did not run. The value "paused" (s) and the fact
+// "paused" cover the time from Start to Stop. The fact "paused.before" covers the time since the previous watch. A
+// Watcher must be used from one goroutine.
 type Watcher struct {
 	// Serving measures the processes that pids lists, until stop is called. protocol is a serving.Protocol. If Serving is nil
 	// or fails, the stages of a server are unknown.
@@ -107,7 +107,8 @@ const recently = 5 * time.Second
 //   - The same counters on the target's own machine, if that is not this host: machine.device.read.bytes and so on, of the
 //     device that stores the place there, and cpu.machine.steal, a share of the CPU time of that machine.
 //   - The CPU time of this host, as shares of the time of all its CPUs: cpu.host.busy (all except idle time and waits for
-//     I/O), cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal.
+//     I/O), cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal. cpu.host.used is the user and system time, in
+//     CPU seconds per second.
 //   - For the processes that serve the target (Target.Processes): cpu.serving (s), and memory.serving (B). The latter is the
 //     peak of their resident memory since Start, with shared memory counted once.
 //   - For the same processes: cpu.host, in CPU seconds per second, also by label (cpu.host.qemu), and the series cpu.host.
@@ -165,7 +166,7 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 	if caps.Processes != nil || len(t.Serving) > 0 || len(t.Together) > 0 {
 		w.memory = fs.sample(ctx, t.Processes)
 	}
-	w.paused(iotax.FactPausedBefore) // last, just before the trial begins
+	w.paused(iotax.FactPausedBefore) // take these pauses last, so that they do not count as pauses of the trial
 	return w, nil
 }
 
@@ -376,8 +377,8 @@ func difference(a, b snapshot) []iotax.Value {
 	return values
 }
 
-// cpuShares returns the time that the CPUs of this host spent in each state, as shares of the total. The time of guests
-// is part of user and nice (proc_stat(5)), and is not added again.
+// cpuShares returns the time that the CPUs of this host spent in each state, as shares of the total, and cpu.host.used.
+// took is the elapsed time. The time of guests is part of user and nice (proc_stat(5)), and is not added again.
 func cpuShares(a, b procfs.CPUStat, took time.Duration) []iotax.Value {
 	// The kernel's idle and iowait may go backwards slightly.
 	d := func(x, y float64) float64 { return max(0, y-x) }
@@ -421,8 +422,8 @@ func cpuSeconds(a, b map[int]usage) float64 {
 	return max(all, still)
 }
 
-// resident returns the peak resident memory of a set of processes: the private memory of each, plus the shared memory once, such as the
-// guest memory that QEMU shares with a file server.
+// resident returns the peak resident memory of a set of processes: the private memory of each process, plus the shared
+// memory once, such as the guest memory that QEMU shares with a file server.
 func resident(p map[int]usage) float64 {
 	var private, shared uint64
 	for _, u := range p {

@@ -23,12 +23,12 @@ func (hostClock) end()   { runtime.UnlockOSThread() }
 
 func (hostClock) sleep(d time.Duration) {
 	t := unix.NsecToTimespec(int64(d))
-	_ = unix.Nanosleep(&t, nil) // a signal may end the sleep early, and then the next tick is early
+	_ = unix.Nanosleep(&t, nil) // if a signal ends the sleep early, the next tick is early
 }
 
 func (hostClock) times() (ran, slept time.Duration) {
 	const quick = 10 * time.Millisecond
-	for range 100 { // the thread may wait for a CPU, or the host may sleep, between the readings of two clocks
+	for range 100 { // repeat if the thread waited for a CPU, or the host slept, between the readings of the clocks
 		ran = now(unix.CLOCK_MONOTONIC)
 		slept = now(unix.CLOCK_BOOTTIME) - ran
 		if now(unix.CLOCK_MONOTONIC)-ran < quick {

@@ -109,9 +109,9 @@ func (w *Watcher) read() reading {
 }
 
 // between returns the pause between two ticks, if there was one. A process that waits for a CPU also ticks late, by
-// seconds if it is niced. That is not a pause, so between subtracts the time in which the ticking thread waited for a
-// CPU, or for another thread that waited for a CPU. The latter occurs because Go's scheduler runs at most one thread
-// per CPU, and a thread keeps its slot while it waits for a CPU.
+// seconds if it is niced. That is not a pause, so the function subtracts the time in which the ticking thread waited
+// for a CPU, or for another thread that waited for a CPU. The latter occurs because Go's scheduler runs at most one
+// thread per CPU, and a thread keeps its slot while it waits for a CPU.
 func between(a, b reading) (p Pause, ok bool) {
 	slept := b.slept - a.slept
 	// When the process stopped, a part of the tick had already passed: half of it on average.
@@ -121,7 +121,7 @@ func between(a, b reading) (p Pause, ok bool) {
 		held = max(held, w-a.waits.others[id])
 	}
 	switch {
-	case slept >= Least: // processes stop some time before the host sleeps, and continue some time after
+	case slept >= Least: // add stopped, because the kernel stops processes before the host sleeps, and continues them after it wakes
 		return Pause{Length: slept + stopped, Suspended: true}, true
 	case stopped-held >= Least:
 		return Pause{Length: stopped}, true

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Magic numbers of the NBD protocol. A request and a reply start with one of them, in a buffer of its own or at the start
-// of the buffer. See https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md.
+// Magic numbers of the NBD protocol. Each request and each reply starts with one of them, at the start of the first
+// buffer of a system call. See https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md.
 const (
 	magicRequest         = 0x25609513
 	magicExtendedRequest = 0x21e41c71
@@ -21,9 +21,9 @@ const (
 	lastChunk      = 1 << 16 // flag of a chunk, in the first 8 bytes
 )
 
-// A tally is the value of the kernel's map of requests. Sum wraps around: it is the sum of the times of the replies, in ns of
-// CLOCK_MONOTONIC, minus those of the requests. With Open times the current time added, it is the time that the requests were
-// at the server so far.
+// A tally is the value in the kernel's map of requests. Sum is the sum of the points in time of all replies minus the
+// sum of those of all requests, in ns of CLOCK_MONOTONIC, modulo 2^64. Sum plus Open times the current time is
+// therefore the total time that the requests have spent at the server.
 type tally struct {
 	Sum      uint64
 	Open     int64 // requests without a reply
@@ -38,7 +38,8 @@ const (
 	tallySize
 )
 
-// requests returns the time and the number of the requests until now.
+// requests returns the total time of the requests at the server, in seconds, and their number. It returns an error if
+// there are no requests, or if the numbers of requests and replies differ by more than 1 %.
 func requests(tallies *ebpf.Map, now uint64) (s, count float64, err error) {
 	var x tally
 	if err := tallies.Lookup(uint32(0), &x); err != nil {
@@ -91,7 +92,7 @@ func atRequest(processes, tallies int) asm.Instructions {
 	code = append(code, ofProcess(processes)...)
 	code = append(code, load(asm.FnProbeReadKernel, asm.R8, atNumber)...)
 	code = append(code,
-		asm.Mov.Reg32(asm.R6, asm.R7), // its type is int on some architectures
+		asm.Mov.Reg32(asm.R6, asm.R7), // the system call number is an int on some architectures
 		asm.JEq.Imm(asm.R6, unix.SYS_RECVFROM, "received"),
 		asm.JEq.Imm(asm.R6, unix.SYS_READ, "received"),
 		asm.JNE.Imm(asm.R6, unix.SYS_RECVMSG, "out"),
@@ -115,11 +116,11 @@ func atRequest(processes, tallies int) asm.Instructions {
 	)
 }
 
-// header returns the instructions that load the first 8 bytes of the buffer of call R6 with the registers at R8: R7 is their
-// value, and R1 its upper half, the magic number. The second argument of the call message is a struct msghdr. That of
-// other calls is the buffer.
+// header returns the instructions that load the first 8 bytes of the buffer of call R6 with the registers at R8. They
+// set R7 to these bytes as a big-endian number, and R1 to its upper half, the magic number. The second argument of the
+// call message is the address of a struct msghdr. In other calls, it is the address of the buffer.
 func header(message int32) asm.Instructions {
-	const atIOV = 16 // msg_iov in struct msghdr. It leads to a struct iovec, which begins with the address of the buffer.
+	const atIOV = 16 // offset of msg_iov in struct msghdr. It points to a struct iovec, which begins with the address of the buffer.
 	code := load(asm.FnProbeReadKernel, asm.R8, atSecond)
 	code = append(code, asm.JNE.Imm(asm.R6, message, "buffer"))
 	code = append(code, load(asm.FnProbeReadUser, asm.R7, atIOV)...)

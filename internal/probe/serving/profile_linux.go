@@ -39,8 +39,8 @@ const (
 	kernel = "[kernel]"
 )
 
-// NoStack is the frame of samples whose stacks are not known: of the time before a process was found, or lost because
-// another stack had the same hash.
+// NoStack is the frame of samples without a stack. Either iotax had not found the process yet, or another stack with
+// the same hash was in the kernel's table.
 const NoStack = "[stack not recorded]"
 
 // A place is a process with the ids of its stacks in the kernel's table. A negative id means that there is no such stack.
@@ -62,7 +62,7 @@ func Profile(pids func() []int) (stop func() ([]byte, error), err error) {
 		}
 	}()
 	_ = rlimit.RemoveMemlock()                                    // see Start
-	processes, err1 := m.table("pids", ebpf.LRUHash, 4, 4, 1<<13) // a command may start many
+	processes, err1 := m.table("pids", ebpf.LRUHash, 4, 4, 1<<13) // a command may start many processes
 	counts, err2 := m.table("counts", ebpf.Hash, 16, 8, mostStacks)
 	stacks, err3 := m.table("stacks", ebpf.StackTrace, 4, 8*mostFrames, mostStacks)
 	if err := cmp.Or(err1, err2, err3); err != nil {
@@ -79,7 +79,7 @@ func Profile(pids func() []int) (stop func() ([]byte, error), err error) {
 			if looks[pid]++; looks[pid] > mostLooks {
 				continue
 			}
-			if x, ok := look(pid); ok { // else it has ended
+			if x, ok := look(pid); ok { // otherwise the process has ended
 				known[uint32(pid)] = x
 			}
 		}
@@ -121,7 +121,7 @@ func Profile(pids func() []int) (stop func() ([]byte, error), err error) {
 				err = fmt.Errorf("%s: %w", op, err)
 			}
 		}()
-		detach() // before the symbols are read, which takes CPU time
+		detach() // stop sampling before reading the symbols, which takes CPU time
 		if err := unfollow(); err != nil {
 			return nil, err
 		}
@@ -156,11 +156,11 @@ func Profile(pids func() []int) (stop func() ([]byte, error), err error) {
 	}, nil
 }
 
-// noStack is the id of a stack that the kernel could not store because another one has its place.
+// noStack replaces the id of a stack that the kernel could not store because another stack has the same hash.
 const noStack = -int32(unix.EEXIST)
 
-// atSample returns the program for a sample. Samples of processes that are not measured count without stacks, because
-// those processes may be found later.
+// atSample returns the program for a sample. It also counts samples of other processes, without stacks, because pids
+// may list these processes later.
 func atSample(processes, counts, stacks int) asm.Instructions {
 	const key, value, userStack = -24, -32, 1 << 8
 	stack := func(flags int32, to int16) asm.Instructions {
@@ -210,7 +210,7 @@ func atSample(processes, counts, stacks int) asm.Instructions {
 		})
 }
 
-// A process is what /proc shows of a process.
+// A process contains the name and the mappings of a process, from /proc.
 type process struct {
 	name string
 	code []*procfs.ProcMap // executable mappings
@@ -226,7 +226,7 @@ func look(pid int) (process, bool) {
 	return process{name, slices.DeleteFunc(code, func(m *procfs.ProcMap) bool { return !m.Perms.Execute })}, err1 == nil && err2 == nil && len(code) > 0
 }
 
-// A writer makes a profile. Each of its locations is a function.
+// A writer builds a profile. Each location in the profile represents a function.
 type writer struct {
 	p         *profile.Profile
 	functions map[[2]string]*profile.Location // by name and file
@@ -254,13 +254,13 @@ func (w *writer) add(x process, inKernel, user []uint64, lost bool, count int64)
 	}
 	for i, at := range user {
 		k := slices.IndexFunc(x.code, func(m *procfs.ProcMap) bool { return uint64(m.StartAddr) <= at && at < uint64(m.EndAddr) })
-		if k < 0 { // code without frame pointers: this is not a return address, and neither are those above
+		if k < 0 { // the code has no frame pointers, so this and the following values are not return addresses
 			break
 		}
 		m := x.code[k]
 		offset := at - uint64(m.StartAddr) + uint64(m.Offset)
 		if i > 0 || inKernel != nil {
-			offset-- // the call is before the address to which it returns
+			offset-- // a return address is after the call
 		}
 		name := "[" + strings.Trim(filepath.Base(m.Pathname), "[]") + "]"
 		if m.Pathname == "" {
@@ -286,8 +286,8 @@ func (w *writer) function(name, file string) *profile.Location {
 	return w.functions[key]
 }
 
-// of returns the symbols of a mapping's file. It compares the file's number, because a process in a container may have
-// another file under the same path.
+// of returns the symbols of a mapping's file. It compares inode numbers, because a process in a container may have
+// another file at the same path.
 func (w *writer) of(m *procfs.ProcMap) symbols {
 	known, ok := w.symbols[m.Pathname]
 	if !ok {
@@ -327,7 +327,7 @@ func readSymbols(path string) (out symbols) {
 		return nil
 	}
 	defer f.Close()
-	add := func(all []elf.Symbol, _ error) { // without a table there is nothing to add
+	add := func(all []elf.Symbol, _ error) { // the error means that the file has no such table
 		for _, x := range all {
 			if elf.ST_TYPE(x.Info) != elf.STT_FUNC && elf.ST_TYPE(x.Info) != elf.STT_GNU_IFUNC || x.Size == 0 {
 				continue
@@ -358,8 +358,8 @@ func readSymbols(path string) (out symbols) {
 // NamesKernel reports whether profiles contain the names of the kernel's functions.
 func NamesKernel() bool { return kernelSymbols() != nil }
 
-// kernelSymbols reads the functions of the kernel. It returns none if the kernel does not list them, or if their addresses
-// are 0 because this user may not see them.
+// kernelSymbols reads the functions of the kernel from /proc/kallsyms. It returns nil if it cannot open the file, or if
+// all addresses in it are 0 because this user may not see them.
 func kernelSymbols() (out symbols) {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {

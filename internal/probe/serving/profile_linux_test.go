@@ -37,8 +37,8 @@ func main() {
 }
 `
 
-// A process that has ended appears with the CPU time that it used, in the functions that used it, with those that called
-// them. Other processes do not count.
+// The profile contains the CPU time of a process that has ended, in the functions that used it and in their callers. It
+// does not contain other processes.
 func TestProfile(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to load eBPF programs")
@@ -98,10 +98,10 @@ func TestProfile(t *testing.T) {
 			t.Errorf("%s has %.2f of the time", name, share)
 		}
 	}
-	found := 1 - float64(of[NoStack])/float64(total) // before the process was found there are no stacks
+	found := 1 - float64(of[NoStack])/float64(total) // samples from before the process was found have no stacks
 	within("burner", 1, 1)
 	within(NoStack, 0, .6)
-	within("runtime.main", .9*found, found) // main.burn makes no frame, so its caller main.main is not seen
+	within("runtime.main", .9*found, found) // main.burn has no stack frame, so the profile lacks its caller main.main
 	within("main.burn", .4*found, .98*found)
 	within("do_syscall_64", .01*found, .6*found)
 	used := burning.ProcessState.UserTime() + burning.ProcessState.SystemTime()

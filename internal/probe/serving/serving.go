@@ -1,12 +1,12 @@
-// Package serving measures how long a server has requests, and how long its threads are in system calls on files.
+// Package serving measures how long requests are at a server, and how long its threads are in system calls on files.
 // Small eBPF programs sum the times in the kernel, so no events can be lost.
 package serving
 
-// A Protocol is the way in which a server gets its requests.
+// A Protocol determines how the requests of a server are detected.
 type Protocol string
 
 const (
-	// Threads measures any server by its threads. A thread that does not wait has a request.
+	// Threads measures any server by its threads. It assumes that a thread has a request whenever it does not wait.
 	Threads Protocol = ""
 	// SFTP measures the threads of sftp-server, which reads and writes files with the calls that it also uses for
 	// requests and replies. Calls on its standard input and output are requests and replies.

@@ -17,7 +17,7 @@ import (
 // States of a thread.
 const (
 	waiting = iota // in a call that waits for requests or for other threads
-	busy           // outside of system calls, or in a call that is neither a wait nor on a file
+	busy           // outside of system calls, or in a call that neither waits nor uses a file
 	inFile         // in a call on a file
 )
 
@@ -73,7 +73,8 @@ func (m *measurement) program(name string, kind ebpf.ProgramType, code asm.Instr
 	return p, err
 }
 
-// follow calls look now, and again and again until stop is called.
+// follow calls look immediately and then at every refresh interval, until stop is called or look returns an error. stop
+// returns that error.
 func (m *measurement) follow(look func() error) (stop func() error, err error) {
 	if err := look(); err != nil {
 		return nil, err
@@ -171,8 +172,8 @@ func put(processes *ebpf.Map, pids []int) error {
 	return nil
 }
 
-// sum adds up the threads. The current state of each thread counts until now. If there are tallies, Busy is the time of the
-// requests instead.
+// sum adds up the times of the threads, including the time that each thread has been in its current state. If tallies
+// is not nil, Busy is the time of the requests instead.
 func sum(threads, tallies *ebpf.Map) (t Times, err error) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -222,8 +223,8 @@ func first(code asm.Instructions, name string) asm.Instructions {
 	return code
 }
 
-// load returns the instructions that set R7 to the 8 bytes at an address. They end the program if the bytes cannot be
-// read.
+// load returns the instructions that set R7 to the 8 bytes at address plus offset. They end the program if the bytes
+// cannot be read.
 func load(read asm.BuiltinFunc, address asm.Register, offset int32) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R3, address),
@@ -288,7 +289,8 @@ func create(threads int) asm.Instructions {
 	}
 }
 
-// account returns the instructions that add the time since the last event to the field of the old state, and start state R9.
+// account returns the instructions that add the time since the last event to the field of the old state, begin state
+// R9, and end the program.
 func account() asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(asm.R1, asm.R0, atSince, asm.DWord),

@@ -123,7 +123,8 @@ func TestNBD(t *testing.T) {
 	}
 }
 
-// The reads and writes of sftp-server's files are calls on files. Those of its standard input and output are not.
+// The reads and writes of sftp-server's files are calls on files. The reads and writes of its standard input and output
+// are not.
 func TestSFTP(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x")
 	if err := os.WriteFile(file, make([]byte, 4<<20), 0o600); err != nil {
@@ -136,7 +137,7 @@ func TestSFTP(t *testing.T) {
 		from, to float64
 	}{
 		{SFTP, "sleep .5; exec cksum " + file, 64, 4096},
-		{SFTP, "sleep .5; exec dd status=none bs=4k if=" + file + " of=/dev/null", 0, 16}, // dd makes them its standard input and output
+		{SFTP, "sleep .5; exec dd status=none bs=4k if=" + file + " of=/dev/null", 0, 16}, // dd opens both files as its standard input and output
 		{Threads, "sleep .5; exec cksum " + file, 0, 16},
 	} {
 		cmd := exec.Command("sh", "-c", x.command)

@@ -9,7 +9,7 @@ func Start(func() []int, Protocol) (stop func() (Times, error), err error) {
 	return nil, errors.New("measuring a server needs Linux")
 }
 
-// NamesKernel returns false.
+// NamesKernel returns false, because this system is not supported.
 func NamesKernel() bool { return false }
 
 // Profile returns an error, because this system is not supported.
