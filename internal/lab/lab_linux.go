@@ -411,7 +411,7 @@ func remove(dir, name string) error {
 		return fmt.Errorf("%s is still mounted", left[0])
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, marker)); err != nil || strings.TrimSpace(string(b)) != name {
-		if err := os.Remove(dir); err != nil { // it is empty if Up was interrupted right after Mkdir
+		if err := os.Remove(dir); err != nil { // the directory is empty if Up was interrupted right after Mkdir
 			return fmt.Errorf("%s has no mark of a lab: %w", dir, err)
 		}
 		return nil
