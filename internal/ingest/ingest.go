@@ -361,7 +361,7 @@ func (b *Batch) tellApart() {
 		}
 	}
 	seen := map[cell]string{}
-	varies := map[cell]bool{} // whether the option varies on any target; the keys have an empty target
+	varies := map[cell]bool{} // whether the option varies on at least one target; the keys have no target
 	for i, it := range b.items {
 		for _, k := range order {
 			v, known := jobs[i].value(k)
@@ -511,7 +511,7 @@ func option(r *fio.Result, key string) string {
 	return r.Options[key]
 }
 
-// jobFacts returns the facts about a result's jobs that checks need, under the same names as the fio workload.
+// jobFacts returns the facts about a result's jobs that checks need. The fio workload uses the same names for them.
 func jobFacts(r *fio.Result) map[string]string {
 	facts := map[string]string{}
 	for _, k := range []string{"rw", "bs", "bsrange", "bssplit", "ioengine", "iodepth", "direct", "size", "rwmixread"} {
@@ -616,7 +616,7 @@ func canonical(s string) string {
 	return strconv.FormatInt(n, 10) + units[i]
 }
 
-// describe adds t's target and workload to the run.
+// describe adds t's target and workload to the run, unless the run already has them.
 func describe(run *iotax.Run, t *iotax.Trial) {
 	if !slices.ContainsFunc(run.Targets, func(i iotax.TargetInfo) bool { return i.Name == t.Target }) {
 		run.Targets = append(run.Targets, iotax.TargetInfo{Name: t.Target, Machine: "imported"})

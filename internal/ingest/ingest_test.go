@@ -63,7 +63,7 @@ func TestTargetOf(t *testing.T) {
 	}
 }
 
-// Groups are workloads. Results of the same job are repetitions, each in its own round.
+// Each group of jobs becomes a workload. Results of the same job become repetitions, each in its own round.
 func TestRepetitionsAndGroups(t *testing.T) {
 	var b Batch
 	two := func(i int) string {
