@@ -1,5 +1,5 @@
-// Package metric lists the values of a trial by which targets are compared, and derives values that follow from other
-// values.
+// Package metric lists the values of a trial that targets are compared by, and computes values from other values of a
+// trial.
 package metric
 
 import (
@@ -25,8 +25,8 @@ type Metric struct {
 // Quantiles are the latency quantiles that Derive adds if at least stat.MinBeyond observations are beyond them.
 var Quantiles = []string{"p50", "p90", "p95", "p99", "p99.9", "p99.99"}
 
-// Latency returns the metrics of the latency histogram name: the mean, the maximum and Quantiles, in seconds. of
-// describes the latency in their Doc.
+// Latency returns the metrics of the latency histogram name: the mean, the maximum and Quantiles, in seconds. `of` is
+// the name of the latency in their Doc.
 func Latency(name, of string) []Metric {
 	all := []Metric{{name + ".mean", iotax.Seconds, iotax.Down, "mean " + of}, {name + ".max", iotax.Seconds, iotax.Down, "longest " + of}}
 	for _, q := range Quantiles {
@@ -82,8 +82,9 @@ var Observed = []Metric{
 // directions are the I/O directions that a name may omit. mixed combines all directions of a job.
 var directions = []string{"read", "write", "trim", "http", "mixed"}
 
-// Find returns the metric in all with that name. A name without a direction ("iops", "latency.p99") refers to the only
-// direction that has the metric, or to mixed if several directions have it. A quantile may omit "latency" ("read.p99").
+// Find returns the metric with that name from `all`. A name without a direction ("iops", "latency.p99") refers to the
+// only direction that has the metric, or to mixed if several directions have it. A quantile may omit "latency"
+// ("read.p99").
 func Find(all []Metric, name string) (Metric, bool) {
 	if m, ok := find(all, name); ok {
 		return m, true
@@ -115,8 +116,8 @@ func find(all []Metric, name string) (Metric, bool) {
 	return all[i], true
 }
 
-// Unknown returns the usage error for a name that Find does not find in all. on is the object in the message, such as a
-// run.
+// Unknown returns the usage error for a name that Find does not find in `all`. `on` is the object in the message, for
+// example a run.
 func Unknown(on, name string, all []Metric) error {
 	return iotax.Usage(&iotax.Error{Op: "find metric " + name + " of", On: on, Err: errors.New("no trial has it"), Hint: "there are " + List(all)})
 }
@@ -153,8 +154,8 @@ func List(all []Metric) string {
 	return strings.Join(parts, ", ")
 }
 
-// Derive adds values to a new trial if they are missing and follow from its other data: the quantiles of its histograms
-// with enough observations beyond them, the maximum, stalls, and the CPU cost of an I/O.
+// Derive computes values of a new trial from its other data and adds those that are missing: the quantiles of its
+// histograms with enough observations beyond them, the maximum, stalls, and the CPU cost of an I/O.
 func Derive(t *iotax.Trial) {
 	add := func(name, unit string, better iotax.Better, v float64) {
 		if _, there := t.Value(name); !there && v > 0 && !math.IsInf(v, 0) {
