@@ -40,12 +40,12 @@ const (
 	SaysLoss    SentenceKind = "loss"         // a target is worse
 	SaysStages  SentenceKind = "stages"       // the stage in which an I/O takes longer
 	SaysInvalid SentenceKind = "invalid"      // invalid results
-	SaysFailed  SentenceKind = "failed"       // a target without a number
+	SaysFailed  SentenceKind = "failed"       // a target without a result
 	SaysUnsure  SentenceKind = "inconclusive" // more rounds are needed for a verdict
 	SaysUnlike  SentenceKind = "not ranked"   // targets that cannot be ranked
-	SaysShare   SentenceKind = "share"        // share of a network or of a target other than the reference
+	SaysShare   SentenceKind = "share"        // share of a network's rate, or ratio to a target other than the reference
 	SaysUneven  SentenceKind = "uneven"       // clients with unequal shares
-	SaysPath    SentenceKind = "fast path"    // whether a repeated operation was fast
+	SaysPath    SentenceKind = "fast path"    // whether a repeated operation took the fast path
 	SaysBest    SentenceKind = "best way"     // the fastest part size and concurrency
 	SaysLazy    SentenceKind = "lazy"         // the gain from using a volume before it is fully copied
 	SaysGain    SentenceKind = "gain"         // a target is better
@@ -70,7 +70,7 @@ type Cause struct {
 	Text string `json:"text"` // as in the sentence
 }
 
-// assessing is the state while an Assessment is built.
+// assessing holds the state of Of while it builds an Assessment.
 type assessing struct {
 	*report.Report
 	out []Sentence
@@ -99,7 +99,7 @@ func (c assessed) name() string {
 	return c.r.Target + " / " + format.Work(c.s.Workload, format.Label(c.s.Metric))
 }
 
-// Of assesses a report.
+// Of returns the assessment of a report. It has at least one sentence.
 func Of(r *report.Report) Assessment {
 	a := &assessing{Report: r, reasons: map[*report.Row][]reason{}}
 	cells := a.cells()

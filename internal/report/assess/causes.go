@@ -16,8 +16,8 @@ import (
 )
 
 // Thresholds for shares of a network's rate. If the share is at least lineIsLimit, the network is the limit. If it is
-// at most lineIsNoLimit, the network is not the limit. A share above lineAtMost means that a cache answered, or that
-// the line was slower when its rate was measured.
+// at most lineIsNoLimit, the network is not the limit. A share above lineAtMost means that a cache served the I/O, or
+// that the network was slower when its rate was measured.
 const (
 	lineIsLimit   = 0.85
 	lineIsNoLimit = 0.50
@@ -34,7 +34,8 @@ type reason struct {
 	notes  []int
 }
 
-// causes returns the causes that all of the cells share, and the numbers of the notes that support them.
+// causes returns the causes of cells, and the numbers of the notes that support them. All cells must have the same
+// causes.
 func (a *assessing) causes(cells []assessed) ([]Cause, []int) {
 	var out []Cause
 	var notes []int
@@ -394,8 +395,8 @@ func (a *assessing) lines(cells []assessed) {
 	}
 }
 
-// ofLine returns a text that states whether the network is the limit at a share of its rate. text is "" for a share
-// between the thresholds. sure is false if the interval also includes shares with the opposite meaning.
+// ofLine returns a text that states whether the network is the limit. i is the share of the network's rate that a cell
+// reaches. `text` is "" for a share between the thresholds. `sure` is false if the interval allows no conclusion.
 func ofLine(i stat.Interval) (text string, sure bool) {
 	switch {
 	case i.Lo > lineAtMost:

@@ -173,7 +173,7 @@ func (a *assessing) failedAll() string {
 	return strings.TrimSuffix(why, ".")
 }
 
-// tied returns the worst cell, followed by the other losses in the same section whose intervals overlap with that of
+// tied returns the worst cell, followed by the other losses in the same section whose intervals overlap the interval of
 // the worst cell.
 func tied(worst assessed, cells []assessed) []assessed {
 	out := []assessed{worst}
@@ -444,7 +444,8 @@ func (a *assessing) unlike(cells []assessed) {
 // ratio is reported as uneven.
 const unevenBelow = 0.8
 
-// uneven adds a sentence for each cell whose clients get unequal shares, at its largest number of clients.
+// uneven adds a sentence for each target and workload whose clients get unequal shares at the largest number of
+// clients.
 func (a *assessing) uneven() {
 	for _, c := range a.Scalings {
 		p := c.Points[len(c.Points)-1]

@@ -198,7 +198,7 @@ func Generated(r *report.Report) string {
 	return s + "."
 }
 
-// counts returns the number of starts in each mood.
+// counts returns the number of starts in each mood, as text. See stat.StartSpread.Moods.
 func counts(moods [][]int) (out []string) {
 	for _, m := range moods {
 		out = append(out, strconv.Itoa(len(m)))
@@ -304,8 +304,8 @@ func baselineVariation(r *report.Report) (lo, hi float64) {
 	return lo, hi
 }
 
-// Objects describes how object data was protected and verified. It names the targets if they differ. It returns "" if
-// the run has no object workloads.
+// Objects describes how object data was protected and verified. If this differs between targets, it names the targets.
+// It returns "" if the run has no object workloads.
 func Objects(r *report.Report) string {
 	said := map[string][]string{}
 	facts := r.ObjectFacts()

@@ -47,13 +47,13 @@ func (a *assessing) of(x, y way, alpha float64) (stat.Interval, bool) {
 	return i, err == nil
 }
 
-// fastestParts adds a sentence about the combination of part size and concurrency with the fastest uploads. Each
-// other combination is compared with the fastest, and may turn out to be as fast. Because of a Bonferroni correction,
-// all intervals contain their true ratios at the same time with a probability of at least 1 − α.
+// fastestParts adds a sentence about the combination of part size and concurrency with the fastest uploads. It also
+// names the combinations that may be as fast. Because of a Bonferroni correction, all intervals contain their true
+// ratios at the same time with a probability of at least 1 − α.
 func (a *assessing) fastestParts() {
 	all := a.ways("object", iotax.ValueUploadBandwidth, iotax.FactPart)
 	for _, t := range a.Targets() {
-		for _, group := range grouped(all[t.Name], func(w way) (string, bool) { // only objects of the same size and number are compared
+		for _, group := range grouped(all[t.Name], func(w way) (string, bool) { // compare only uploads with equal objects, clients and payload
 			return w.facts["size"] + "×" + w.facts["count"] + "×" + w.facts[iotax.FactClients] + w.facts[iotax.FactPayload], true
 		}) {
 			a.fastest(group)
@@ -73,7 +73,7 @@ func (a *assessing) fastest(ways []way) {
 	var next string
 	var nearest stat.Interval
 	var maybe []string
-	alike := true // the fastest is within the margin of all the others
+	alike := true // all combinations are within the margin of the fastest
 	for _, w := range ways {
 		if w.r == best.r {
 			continue
