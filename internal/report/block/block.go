@@ -239,14 +239,14 @@ func picked[T any](all []T, keep []int) (out []T) {
 	return out
 }
 
-// Refers reports whether a cell refers to the note.
+// Refers reports whether any cell of the table refers to the note.
 func (t Table) Refers(note int) bool {
 	return slices.ContainsFunc(t.Rows, func(r Row) bool {
 		return slices.ContainsFunc(r.Cells, func(c Cell) bool { return slices.Contains(c.Notes, note) })
 	})
 }
 
-// Filled returns the table without those of the given columns in which no cell has text or notes.
+// Filled returns the table without the empty ones of the given columns. A column is empty if no cell has text or notes.
 func (t Table) Filled(columns ...int) Table {
 	var keep []int
 	for k := range t.Head {

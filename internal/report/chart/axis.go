@@ -21,8 +21,8 @@ type Axis struct {
 	Ticks  []Tick
 }
 
-// Linear returns an axis that ranges from 0 to slightly above most. It returns a zero Axis unless most is positive and
-// finite.
+// Linear returns an axis that ranges from 0 to slightly above `most`. It returns a zero Axis unless `most` is positive
+// and finite.
 func Linear(label string, most float64, unit string) Axis {
 	a := Axis{Label: label, Hi: most * 1.06}
 	if !(most > 0) || math.IsInf(most, 0) {

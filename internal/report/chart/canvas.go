@@ -1,5 +1,5 @@
-// Package chart draws every chart of iotax: lines on two axes (Plot), and marks, bars and dots in rows (Rows). The
-// caller passes numbers with their labels. The package does not depend on what the numbers mean.
+// Package chart draws every chart of iotax: lines on two axes (Plot), marks, bars and dots in rows (Rows), and flame
+// graphs (Flame). The caller passes numbers with their labels. The package does not depend on what the numbers mean.
 //
 // A drawing is a list of shapes. On a page, CSS classes set the colours, so that the same drawing works in light and
 // dark themes and in print. SVG and PNG files use the colours of the light theme. Sizes are in pixels at the drawing's
@@ -32,7 +32,7 @@ func dash(k int) string {
 	return []string{"", "", "7 3", "2 2.5", "", "9 3 2 3", "5 2", "2 4"}[(((k+2*(k/Hues))%Hues)+Hues)%Hues]
 }
 
-// A Drawing is a chart: a Plot or Rows.
+// A Drawing is a chart: a Plot, Rows, a Flame, or a File with one of these.
 type Drawing interface {
 	draw() *canvas // nil if there is nothing to draw
 }
@@ -119,8 +119,8 @@ func finite(xs ...float64) bool {
 	return true
 }
 
-// shorten replaces the middle of s with "…" if s has more than most characters. It keeps the end, because names that a
-// plan generates from a matrix differ at their end.
+// shorten replaces the middle of s with "…" if s has more than `most` characters. It keeps the end, because names that
+// a plan generates from a matrix differ at their end.
 func shorten(s string, most int) string {
 	r := []rune(s)
 	if len(r) <= most || most < 3 {

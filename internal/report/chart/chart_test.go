@@ -162,8 +162,8 @@ func TestHuesAndDashes(t *testing.T) {
 	}
 }
 
-// The ticks of any axis are round, and their labels are their values. There are at least two, also in a small range. An
-// axis of ratios has one at 1.
+// The ticks of any axis are round, and their labels are their values. There are at least two ticks, even in a small
+// range. An axis of ratios has a tick at 1.
 func TestTicks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lo := math.Exp(rapid.Float64Range(-12, 20).Draw(t, "log lo"))
@@ -190,7 +190,7 @@ func TestTicks(t *testing.T) {
 				values, factors = append(values, x), append(factors, factor)
 			}
 			for i, x := range values {
-				gap := x // to the nearest other tick
+				gap := x // distance to the nearest other tick
 				for k, y := range values {
 					if d := math.Abs(x - y*factors[k]/factors[i]); d > 1e-9*x {
 						gap = math.Min(gap, d)

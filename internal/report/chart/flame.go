@@ -15,7 +15,7 @@ type Panel struct {
 	Flames  []Flames
 }
 
-// Flames are functions of a panel side by side, with the functions that they called above them.
+// A Flames is a function in a panel. The functions that it called are drawn above it, side by side.
 type Flames struct {
 	Name, Title string  // Title is shown on hover
 	Share       float64 // of the panel
@@ -49,7 +49,7 @@ func (f Flame) draw() *canvas {
 	return c
 }
 
-// depthOf returns the number of rows that are drawn.
+// depthOf returns the number of rows that are drawn for functions and those above them.
 func depthOf(all []Flames, width float64) (depth int) {
 	for _, x := range all {
 		if x.Share*width >= thinnest {
@@ -59,7 +59,7 @@ func depthOf(all []Flames, width float64) (depth int) {
 	return depth
 }
 
-// flames draws functions from x on. y is their lower edge.
+// flames draws functions side by side, starting at x. y is their lower edge.
 func (c *canvas) flames(all []Flames, x, y float64) {
 	for _, f := range all {
 		w := f.Share * c.width

@@ -16,7 +16,7 @@ type Point struct {
 type Line struct {
 	Name   string // in the legend; "" means not listed
 	Hue    int    // number of the target, which selects the colour and the dash
-	Level  bool   // marks a level of the values, for example a mean
+	Level  bool   // shows a mean of the values
 	Faint  bool   // one of many lines
 	Odd    bool   // marks the line as an exception among the other lines
 	Solid  bool   // drawn without the dash of its target
