@@ -8,8 +8,8 @@ import (
 	"iotax/stat"
 )
 
-// Work describes the work of a cell, whether its target is emulated, and what a flush guarantees there. A trend must
-// not span different work.
+// Work describes the work of a cell, whether its target is emulated, and what a flush guarantees there. A trend
+// excludes runs whose work differs from that of its newest run.
 func Work(r *report.Report, c report.Cell) string {
 	w := works(r.Trials)[c]
 	var b strings.Builder

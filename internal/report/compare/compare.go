@@ -16,7 +16,8 @@ import (
 )
 
 // A Comparison compares one saved run, A, with another, B. It has a row for each target, workload and headline metric
-// that both runs have. The runs were not interleaved. See stat.Change for what its intervals cover.
+// that both runs have. The trials of A and B were not interleaved, so a drift between the runs affects the ratios, but
+// not their intervals (see stat.Change).
 type Comparison struct {
 	A, B   *report.Report
 	Letter string // name of B: "B", unless several runs are compared with A
@@ -328,8 +329,8 @@ func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float
 	ch.P = iotax.Number(report.MarginP(r.Estimate, c.Margin, func(ratio float64) float64 { return stat.ChangeP(x, y, ratio, phi) }))
 }
 
-// losses returns the log ratios to the common baseline in both runs, one per round or start (stat.StartSamples). It returns nil unless both runs
-// share a valid baseline that does the same work with the same durability.
+// losses returns the log ratios to the common baseline in both runs, one per round or start (stat.StartSamples). It
+// returns nil unless both runs share a valid baseline that does the same work with the same durability.
 func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x, y []float64) {
 	base := CellMetric{c.A.Baseline, k.Workload, k.Metric}
 	if base.Target == "" || base.Target == k.Target || sides[0].durability(base.Target) != sides[1].durability(base.Target) {

@@ -68,7 +68,7 @@ func TestCompareFixture(t *testing.T) {
 	if !hasRule(c.Findings, "environment-differs") || !hasRule(c.Findings, "baseline-changed") {
 		t.Errorf("findings: %v", c.Findings)
 	}
-	if f := compared(Options{Margin: .05, By: ByLoss}).Findings; hasRule(f, "baseline-changed") { // its hint is --by loss
+	if f := compared(Options{Margin: .05, By: ByLoss}).Findings; hasRule(f, "baseline-changed") { // its hint, --by loss, is already set
 		t.Errorf("findings by loss: %v", f)
 	}
 }

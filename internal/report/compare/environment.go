@@ -64,7 +64,8 @@ func added(out []Difference, where, key, a, b string) []Difference {
 	return out
 }
 
-// Facts adds the differences between the facts of the target `where`, or of the host if `where` is "".
+// Facts adds the differences between a and b to `out`. a and b are the facts of the target `where` in both runs, or of
+// the host if `where` is "".
 func Facts(out []Difference, where string, a, b map[string]string) []Difference {
 	all := maps.Clone(a)
 	if all == nil {
@@ -121,7 +122,7 @@ func span(d time.Duration) string {
 	return d.String()
 }
 
-// trialFact returns a fact of a target's trials. If its value differs between trials, it joins the values.
+// trialFact returns a fact of a target's trials. If the value differs between trials, trialFact joins the values.
 func trialFact(r *report.Report, target, key string) string {
 	var values []string
 	for _, t := range r.Trials {
