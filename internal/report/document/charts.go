@@ -390,7 +390,7 @@ func heatCharts(heats []report.Heat, hues map[string]int) (out []block.Chart) {
 	return out
 }
 
-// secondTicks returns the ticks of a time axis from 0 to most seconds.
+// secondTicks returns the ticks of a time axis from 0 to `most` seconds.
 func secondTicks(most float64) (ticks []chart.Tick) {
 	step := format.Step(most/5, iotax.Count)
 	for k := 0.0; k*step <= most; k++ {
@@ -399,7 +399,7 @@ func secondTicks(most float64) (ticks []chart.Tick) {
 	return ticks
 }
 
-// thinnedSeries returns a point for each value, at the middle of its interval. If there are more than most points, it
+// thinnedSeries returns a point for each value, at the middle of its interval. If there are more than `most` points, it
 // keeps only the minimum and the maximum of neighbouring points, so that stalls remain visible.
 func thinnedSeries(s iotax.Series, most int) []chart.Point {
 	var all []chart.Point

@@ -150,8 +150,8 @@ type detail struct {
 	differences []string // between the environments of the runs
 }
 
-// details returns what follows the shown rows: all rows if some are not shown, the notes, the cells that only one of the
-// runs has, and the differences between their environments.
+// details returns the parts below the shown rows: all rows if some are not shown, the notes, the cells that only one of
+// the runs has, and the differences between the environments of the runs.
 func (c *comparison) details(shown block.Table, notes []block.Note) (out []detail) {
 	if n := len(c.table.Rows); len(shown.Rows) < n {
 		out = append(out, detail{"", "all " + format.Plural(n, "cell"), c.table, nil})
@@ -215,7 +215,7 @@ func (c *comparison) method() block.Paragraph {
 	return block.Paragraph{Text: text, Tone: block.Quiet}
 }
 
-// quiet lists texts. A page shows the first of them, and the rest on demand.
+// quiet lists texts in the tone Quiet. A page shows the first `shown` of them, and folds the others.
 func quiet(texts []string, shown int) block.List {
 	l := block.List{Shown: shown}
 	for _, s := range texts {
@@ -309,8 +309,8 @@ func differences(c *compare.Comparison) (out []string) {
 	return out
 }
 
-// weightOf returns the weight of a row for the table outside the folds. Worse rows weigh most, then lost ones, better
-// ones, and those withdrawn by Holm's adjustment.
+// weightOf returns the weight of a row. Rows with the verdict "worse" have the largest weight, then rows with Lost set,
+// rows with "better", and rows whose verdict Holm's adjustment withdrew.
 func weightOf(r *compare.Change) float64 {
 	switch {
 	case r.Verdict == stat.Worse:
@@ -325,7 +325,7 @@ func weightOf(r *compare.Change) float64 {
 	return 0
 }
 
-// important returns the table with only the `most` rows of the largest weight, in their original order.
+// important returns the table with only the `most` rows that have the largest weights, in their original order.
 func important(t block.Table, most int) block.Table {
 	if len(t.Rows) <= most {
 		return t

@@ -101,7 +101,7 @@ func banner(r *report.Report) (out []string) {
 	return out
 }
 
-// lost returns a line with the number of trials for which why returns a reason, and the first of these reasons. It
+// lost returns a line with the number of trials for which `why` returns a reason, and the first of these reasons. It
 // returns nil if there are no such trials.
 func lost(r *report.Report, how string, why func(*report.Trial) string) []string {
 	n, first := 0, ""
@@ -119,7 +119,7 @@ func lost(r *report.Report, how string, why func(*report.Trial) string) []string
 	return []string{fmt.Sprintf("%d of %s %s. The first: %s", n, format.Plural(len(r.Trials), "trial"), how, first)}
 }
 
-// mostReason is the maximum width of a trial's error in a banner, in columns.
+// mostReason is the maximum width, in columns, of the reason in a line of lost.
 const mostReason = 160
 
 // A cell is a row of a deciding metric, with its section.
@@ -161,7 +161,7 @@ func (c cell) cached(r *report.Report) bool { return slices.Contains(atCaches, c
 // mostLines is the maximum number of lines for the layout's tables, or for expectations, in the short document.
 const mostLines = 15
 
-// Short returns the short document. If it is tight, causes are named only among the warnings, and there are fewer notes.
+// Short returns the short document. A tight one has fewer notes, and names causes only in its line of warnings.
 func Short(r *report.Report, tight bool) block.Document { return short(r, assess.Of(r), tight) }
 
 func short(r *report.Report, a assess.Assessment, tight bool) block.Document {
@@ -262,7 +262,8 @@ func circumstances(r *report.Report) string {
 	return strings.Join(parts, ", ") + "."
 }
 
-// mostWarnings is the maximum number of warnings that the short document names.
+// mostWarnings is the maximum number of warnings, and of rules that make results invalid, that one line of the short
+// document names.
 const mostWarnings = 2
 
 // warnings lists the run's warnings in one line. It omits the rules in `shown` and `reported`.
@@ -381,8 +382,8 @@ func steps(r *report.Report, details bool) []block.Step {
 
 var replaced = regexp.MustCompile(` --(trial|budget)[ =]\S+| (-q|-v|--quiet|--verbose|--json|--details)\b| (-o|--output|--format)[ =]('[^']*'|\S+)`)
 
-// again returns the command with flags in place of its own --trial and --budget, and without the flags of its output.
-// It puts the flags before the arguments of fio.
+// again returns the command with flags in place of its own --trial and --budget, and without flags that affect only its
+// output. It puts the flags before the arguments of fio.
 func again(command, flags string) string {
 	if command == "" {
 		return "the same command with " + flags

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	mostColumns = 4  // maximum number of workloads as columns; if there are more, targets become the columns
-	mostRows    = 12 // maximum number of rows; those with the largest losses remain
-	mostAcross  = 8  // maximum number of rows if targets are the columns, because their names take several lines
+	mostColumns = 4  // maximum number of workloads as columns; with more, and with fewer targets, targets become the columns
+	mostRows    = 12 // maximum number of compared targets as rows; those with the largest losses remain
+	mostAcross  = 8  // maximum number of workloads as rows; small, because target names in the header take several lines
 	mostNotes   = 5
 	fewNotes    = 2 // maximum number of notes in a tight document
-	mostUnsure  = 2 // if there are more cells too noisy, their notes omit the intervals; one more is allowed if only one target is compared
+	mostUnsure  = 2 // maximum number of cells too noisy whose notes contain the interval; one more for a single target
 )
 
 // matrix returns a table of the loss of each target under each workload, followed by the counts of verdicts and by
-// notes on cells without a verdict. The table's rows are ordered from the smallest loss to the largest.
+// notes on cells. The table's rows are ordered from the smallest loss to the largest.
 func matrix(r *report.Report, a assess.Assessment, tight bool) []block.Block {
 	m := &making{Report: r, said: a.Sentences, cells: map[[2]string]cell{}, mostNotes: mostNotes}
 	if tight {
@@ -161,7 +161,7 @@ func shared(names []string) (words string, rest []string) {
 	return strings.TrimSpace(words), rest
 }
 
-// making is the state while a matrix is built.
+// making holds the state of matrix while it builds the table.
 type making struct {
 	*report.Report
 	said     []assess.Sentence
@@ -176,8 +176,8 @@ type making struct {
 	notes      []block.Note
 }
 
-// note adds a note and returns its number. Equal texts share a note. The last possible note refers to --details
-// instead.
+// note adds a note and returns its number. Equal texts share a note. The last note that fits refers to --details, and
+// all further texts get its number.
 func (m *making) note(text string) []int {
 	for _, n := range m.notes {
 		if n.Text == text {
@@ -284,7 +284,7 @@ func (m *making) cell(target, work string) block.Cell {
 	return out
 }
 
-// BaselineOf returns the baseline of a workload, or else that of the run.
+// BaselineOf returns the baseline of a workload, or the baseline of the run if the workload has none.
 func (m *making) BaselineOf(workload string) string {
 	if base := m.Run.BaselineOf(workload); base != "" {
 		return base

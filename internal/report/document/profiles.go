@@ -54,7 +54,7 @@ func flame(width float64, all ...report.Profile) chart.Flame {
 	return f
 }
 
-// shades are the least differences of the shades of a flame graph, as shares of the CPU time.
+// shades contains the minimum difference for each shade of a flame graph, as a share of the CPU time of the target.
 var shades = []float64{.01, .03, .1, .3, .5}
 
 func flames(all map[string]*report.Frame, t report.Profiled) (out []chart.Flames) {
