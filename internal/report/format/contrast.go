@@ -45,9 +45,9 @@ func (c Contrast) Estimate(i stat.Interval) string {
 	return c.side(i.Estimate, factor(i.Estimate) >= asTimes)
 }
 
-// Range formats several ratios on the same side of 1: "40× and 38× slower" for two in their order, "38 to 42×
-// slower" for more, or "at least 30× slower" if an interval is too wide to print. It avoids a dash, which would look
-// like an interval.
+// Range formats several ratios on the same side of 1: "40× and 38× slower" for two ratios, in the given order, "38 to
+// 42× slower" for more, or "at least 30× slower" if an interval is too wide to print. It avoids a dash, which would
+// look like an interval.
 func (c Contrast) Range(of []stat.Interval) string {
 	least, most := of[0].Estimate, of[0].Estimate
 	open := false

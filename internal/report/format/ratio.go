@@ -41,9 +41,9 @@ func Times(i stat.Interval) string {
 	return around(i, 1, "×", "–")
 }
 
-// around formats the estimate with its unit, followed by the bounds, with two digits each. A narrow interval has three
-// digits. Otherwise, 2.04 [2.01, 2.08] would become 2.0 [2.0, 2.1]. Ratios from 1 to 1.2 are rounded to hundredths, as
-// those below 1 are, so that readers can compare them with 1 and with the margin.
+// around formats the estimate with its unit, followed by the bounds. Each number has two digits, or three if the
+// interval is narrow. With two, 2.04 [2.01, 2.08] would become 2.0 [2.0, 2.1]. Ratios from 1 to 1.2 are rounded to
+// hundredths, as those below 1 are, so that readers can compare them with 1 and with the margin.
 func around(i stat.Interval, by float64, unit, between string) string {
 	if !Finite(i) {
 		return digits(by*i.Estimate, 2) + unit
