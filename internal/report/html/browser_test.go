@@ -261,7 +261,8 @@ const plotted = `(() => {
   return JSON.stringify(out);
 })()`
 
-// firstScreen is a script that returns the bottom of the tiles, the visible sentences, and whether some are folded.
+// firstScreen is a script that returns the position of the bottom of the tiles, the visible sentences, and whether some
+// are folded.
 const firstScreen = `(() => {
   const shown = e => e.getClientRects().length > 0 && e.checkVisibility();
   const more = [...document.querySelectorAll("details.more")].filter(shown);

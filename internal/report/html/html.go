@@ -31,7 +31,8 @@ var PageCSS = chart.CSS() + ownCSS
 //go:embed page.js
 var PageJS string
 
-// PagePolicy is the content security policy of a page. It allows the page's own script and forbids every request.
+// PagePolicy is the content security policy of a page. It allows the page's own script and forbids all network
+// requests.
 var PagePolicy = func() string {
 	sum := sha256.Sum256([]byte(PageJS))
 	return "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src 'sha256-" +
@@ -96,7 +97,7 @@ func tone(t block.Tone) string {
 		block.Unsure: "unsure"}[t]
 }
 
-// A page is the state while a page is written.
+// A page holds the state of Write.
 type page struct {
 	t       *template.Template
 	parts   []part // entries of the table of contents
@@ -140,7 +141,7 @@ func (p *page) blocks(all []block.Block) (template.HTML, error) {
 	return template.HTML(b.String()), nil // templates escape their data
 }
 
-// unique returns a name that no other element of the page has.
+// unique adds a number to the name if an earlier table has the same name.
 func (p *page) unique(name string) string {
 	if p.names == nil {
 		p.names = map[string]int{}
