@@ -111,7 +111,8 @@ func Write(w io.Writer, r *report.Report, format string, details bool) error {
 // screen is the number of lines on a terminal's screen.
 const screen = 24
 
-// Text writes a report for a terminal. Without details, it is shorter if only then it fits on one screen.
+// Text writes a report for a terminal. Without details, it writes the tight document if that fits on one screen and the
+// usual one does not.
 func Text(w io.Writer, r *report.Report, details bool, o text.Options) error {
 	if details {
 		return text.Write(w, document.Of(r), o)
@@ -143,8 +144,8 @@ func Comparison(w io.Writer, c *compare.Comparison, format string) error {
 	return write(w, c)
 }
 
-// ComparisonText writes a comparison for a terminal. If details is not "", it is a command that prints the details,
-// which are left out.
+// ComparisonText writes a comparison for a terminal. If details is not "", ComparisonText omits the details and prints
+// the command `details`, which shows them.
 func ComparisonText(w io.Writer, c *compare.Comparison, details string, o text.Options) error {
 	return text.Write(w, document.Comparison([]*compare.Comparison{c}, document.ComparisonOptions{Short: details}), o)
 }

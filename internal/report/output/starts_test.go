@@ -50,7 +50,7 @@ func TestStarts(t *testing.T) {
 	if s := details(one); strings.Contains(s, "between starts") || strings.Contains(s, "started once") { // both targets are directories of this host
 		t.Errorf("a run with one start:\n%s", s)
 	}
-	// A report mentions a single start where another one could differ: once, in all forms.
+	// If another start could give other ratios, each form of the report mentions the single start exactly once.
 	for _, c := range []struct {
 		what, machine, fact, value string // of the second target
 		opened                     string // how long each trial took to open its machine
@@ -117,8 +117,8 @@ func TestStarts(t *testing.T) {
 			}
 		}
 	}
-	// The fact that differs between the two speeds is reported, and neither one that differs between all starts nor one
-	// that differs within a start.
+	// The report names the fact that differs between the two speeds. It does not name facts that differ between all
+	// starts or within a start.
 	facts := func(run *iotax.Run, trials []*iotax.Trial) {
 		for _, t := range trials {
 			t.Facts = map[string]string{"a.same": "1", "b.start": strconv.Itoa(t.StartIndex), "c.trial": strconv.Itoa(t.Seq), "numa.node": map[bool]string{true: "1", false: "0"}[t.StartIndex >= 5]}
