@@ -30,8 +30,8 @@ func Layout(r *report.Report) []block.Table {
 	return out
 }
 
-// Worst keeps the rows with the largest losses that fit into the given number of lines. It removes references to
-// notes. more is the number of omitted rows.
+// Worst keeps the rows with the largest losses that fit into the given number of lines. It removes references to notes.
+// `more` is the number of omitted rows.
 func Worst(all []block.Table, lines int) (out []block.Table, more int) {
 	type place struct{ table, row int }
 	var order []place
@@ -97,8 +97,8 @@ func result(s *report.Section, row *report.Row, cells ...string) block.Row {
 	return out
 }
 
-// weight returns the loss as a factor. The baseline's weight is just below that of the largest loss, so that both are
-// shown.
+// weight returns the loss as a factor. The baseline's weight is just below the weight of the largest loss, so that both
+// are shown.
 func weight(s *report.Section, row *report.Row) float64 {
 	most := 0.0
 	for i := range s.Rows {

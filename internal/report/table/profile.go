@@ -41,8 +41,8 @@ func Profile(x report.Profile) block.Table {
 	return t
 }
 
-// ProfileFoot returns sentences about profiles that are not known, where the profiles are, and the speed of profiled trials
-// compared with the others.
+// ProfileFoot returns sentences about unknown profiles, the speed of profiled trials compared with the others, the
+// command that writes a profile, and the number of trials that an interval needs.
 func ProfileFoot(x report.Profile, run, counted string) (out []string) {
 	speeds, show, least := "", "", stat.LeastTrials
 	for _, p := range x.Targets {

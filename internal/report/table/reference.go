@@ -22,8 +22,8 @@ func ReferenceTitle(b *report.Reference) string {
 	return s
 }
 
-// Reference returns a table of ratios with their published counterparts, and a table of figures without a ratio. Each
-// workload is a heading.
+// Reference returns a table of ratios with their published counterparts, and a table of figures without a ratio. In the
+// first table, each combination of workload and metric has a heading.
 func Reference(b *report.Reference) []block.Table {
 	g := block.Table{Head: []string{"target", "ratio here", "published", "", "here", "published"}, Wraps: []int{0},
 		Right: []int{1, 2, 4, 5}, Least: 4}

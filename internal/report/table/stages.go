@@ -98,8 +98,8 @@ func Stages(x report.Explanation) block.Table {
 	return t
 }
 
-// StagesFoot returns sentences about stages that are not known, time that is not explained, and the speed of explained
-// trials compared with the others.
+// StagesFoot returns sentences about unknown stages, unexplained time, and the speed of explained trials compared with
+// the others.
 func StagesFoot(x report.Explanation, counted string) (out []string) {
 	for _, e := range x.Targets {
 		if !e.Known() {
