@@ -40,8 +40,8 @@ func (b *builder) reference(s *Section, r *Row) *Row {
 	return base
 }
 
-// unrelated sets the verdict of a row that has no reference. If the baseline does not run the workload, a row with
-// values gets no verdict.
+// unrelated sets the verdict of a row that has no reference. A row with values gets no verdict if the plan names other
+// targets to compare it with (see shares), or if the baseline does not run the workload.
 func (b *builder) unrelated(s *Section, r *Row) {
 	switch {
 	case r.Verdict != "":

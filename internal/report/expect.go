@@ -29,7 +29,7 @@ type Expected struct {
 	rounds  int
 }
 
-// expected measures the expectations of a workload. The histograms of the workload's trials must be in memory.
+// expected measures the expectations of a workload. The tails of the workload's trials must still contain their bins.
 func (b *builder) expected(w iotax.WorkloadInfo) error {
 	if b.Run.Presentation == nil {
 		return nil

@@ -25,7 +25,7 @@ type Explanation struct {
 // The time of a stage is the difference between two clocks. A clock sums the time of all requests at or below its
 // layer. The sum divided by the number of the application's I/Os is the time per I/O only if each I/O waits for its
 // requests one after another. A request that carries several merged I/Os delays each of them, so it counts once for
-// each (see iotax.StageHanded). A clock is too large if an I/O is split into concurrent requests, or if no I/O waits
+// each (see iotax.StageHanded). The sum is too large if an I/O is split into concurrent requests, or if no I/O waits
 // for a request (read-ahead, write-back). The stage above that clock then has a negative time, which is part of Rest.
 type Explained struct {
 	Target     string        `json:"target"`
@@ -250,7 +250,7 @@ func counterpart(base, w way, i int) (sum float64) {
 }
 
 // ways returns the stages and the start indexes of a target's valid explained trials, by round. If no trial is valid,
-// why is the reason. If there are no explained trials, starts is nil.
+// `why` is the reason. If there are no explained trials, starts is nil.
 func (b *builder) ways(workload, target string) (ways map[int]way, starts map[int]int, why string) {
 	ways = map[int]way{}
 	for _, t := range b.explained[workload] {
@@ -277,8 +277,8 @@ func (b *builder) ways(workload, target string) (ways map[int]way, starts map[in
 	return ways, starts, why
 }
 
-// speed returns the ratio of a target's separate trials, such as explained ones, to its other trials in the workload's first
-// metric.
+// speed returns the ratio of a target's separate trials, for example explained ones, to its other trials in the
+// workload's first metric.
 func (b *builder) speed(w iotax.WorkloadInfo, target string, separate []*Trial) stat.Interval {
 	if len(w.Metrics) == 0 {
 		return none()

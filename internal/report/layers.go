@@ -29,7 +29,7 @@ type Hop struct {
 	From    string        `json:"from"`
 	To      string        `json:"to"`
 	Ratio   stat.Interval `json:"ratio"` // ratio of To to From, paired by round; higher is better
-	Share   iotax.Number  `json:"share"` // share of the logarithm of the total; NaN if the total is not a clear loss or gain
+	Share   iotax.Number  `json:"share"` // share of the logarithm of the total; NaN if the total's interval contains 1 or has no bounds
 	Verdict stat.Verdict  `json:"verdict"`
 	Value   stat.Interval `json:"value"` // value of To: the median over its trials
 	Notes   []int         `json:"-"`     // numbers of the notes about either side, ascending
@@ -49,8 +49,8 @@ func (b *builder) waterfalls() {
 	}
 }
 
-// waterfall computes the waterfall of one chain. It returns false if fewer than two targets of the chain have a
-// number, if no round includes all of them, or if the metric has no direction.
+// waterfall computes the waterfall of one chain. It returns false if fewer than two targets of the chain have a number,
+// if no round includes all of them, if a ratio cannot be computed, or if the metric has no direction.
 func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 	w := Waterfall{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit, Better: s.Better}
 	if s.Better == iotax.Neither {

@@ -50,9 +50,9 @@ func (b *builder) hasRow(of iotax.Subject) bool {
 	return slices.ContainsFunc(b.Sections, func(s Section) bool { return s.Workload == of.Workload && s.Row(of.Target) != nil })
 }
 
-// note attaches a finding to the row r. Findings with the same rule, hint and severity share a note. Equal evidence
-// shares an item. A cell may have rows in several sections. These rows have the same findings, so gather counts the
-// trials of a cell only once.
+// note attaches a finding to the row r. Findings with the same rule, hint and severity share a note. gather later
+// merges equal evidence into one item. A cell may have rows in several sections. These rows have the same findings, so
+// gather counts the trials of a cell only once.
 func (b *builder) note(r *Row, f iotax.Finding, it Item) {
 	key := noteKey{f.Rule, f.Hint, f.Severity}
 	n := b.notes[key]
@@ -75,7 +75,7 @@ func (b *builder) refer(n *Note, r *Row) {
 	b.refs[n][r] = true
 }
 
-// blame makes r refer to the notes that make base, the row that r is compared with, invalid.
+// blame makes r refer to the notes that explain why base is invalid. base is the row that r is compared with.
 func (b *builder) blame(base, r *Row) {
 	for _, n := range b.found {
 		if n.Severity == iotax.Invalid && b.refs[n][base] {
@@ -226,7 +226,7 @@ func (n Note) about(target, workload string) int {
 }
 
 // finding returns the note as a finding about a cell, or about the cell's target if the item covers all its workloads.
-// The evidence is that of the item.
+// The finding's evidence comes from the item.
 func (n Note) finding(it Item, target, workload string) iotax.Finding {
 	f := n.Finding
 	f.Subject, f.Evidence, f.File, f.Line, f.Column = iotax.AboutCell(target, workload), it.Evidence, "", 0, 0

@@ -16,11 +16,11 @@ import (
 	"iotax/stat"
 )
 
-// A Profile shows in which functions the processes on this host use CPU time for one workload. It is computed from profiled
-// trials, which the report's ratios do not include.
+// A Profile shows in which functions the processes on this host use CPU time for one workload. It is computed from
+// profiled trials, which the report's ratios do not include.
 type Profile struct {
 	Workload string     `json:"workload"`
-	Per      string     `json:"per"`     // what all times are for: "I/O" or "trial"
+	Per      string     `json:"per"`     // unit of work to which all times refer: "I/O" or "trial"
 	Targets  []Profiled `json:"targets"` // the baseline first
 }
 
@@ -39,8 +39,8 @@ type Profiled struct {
 	rounds map[int]folded
 }
 
-// A Function is one with a large difference, or, without a reference, with much CPU time. Times exclude the functions that it
-// calls.
+// A Function is a function with a large difference to the reference or, without a reference, with much CPU time. Times
+// exclude the functions that it calls.
 type Function struct {
 	Name       string        `json:"name"`
 	File       string        `json:"file,omitempty"` // program or library; "[kernel]" for the kernel
@@ -51,7 +51,7 @@ type Function struct {
 // A Frame is a function on a stack, with the functions that it called, by name.
 type Frame struct {
 	Time  float64 // including Below
-	More  float64 // what all calls of the function on the target take longer than on the reference; NaN without one
+	More  float64 // time of all calls of the function minus that on the reference; NaN without a reference
 	Below map[string]*Frame
 	key   [2]string
 }
@@ -153,7 +153,7 @@ func iosOf(t *Trial) (sum float64) {
 	return sum
 }
 
-// profile computes the times of p, and their differences to base unless that is nil.
+// profile computes the times of p and, if base is not nil, their differences to base.
 func (b *builder) profile(p, base *Profiled) {
 	if len(p.rounds) == 0 {
 		return
@@ -163,12 +163,12 @@ func (b *builder) profile(p, base *Profiled) {
 		base = &Profiled{}
 	}
 	p.Against = base.Target
-	rounds, starts, size := slices.Sorted(maps.Keys(p.rounds)), map[int]int{}, map[[2]string]float64{} // size is that of a function's time or difference
+	rounds, starts, size := slices.Sorted(maps.Keys(p.rounds)), map[int]int{}, map[[2]string]float64{} // size ranks the functions
 	for r, f := range p.rounds {
 		starts[r] = f.start
 	}
 	both := slices.DeleteFunc(slices.Clone(rounds), func(r int) bool { _, ok := base.rounds[r]; return !ok })
-	// interval returns the mean of a time and of its difference.
+	// interval returns the mean of a time over the rounds, and the mean of its difference to base.
 	interval := func(of func(folded) float64) (time, difference stat.Interval) {
 		return b.mean(rounds, starts, func(r int) float64 { return of(p.rounds[r]) }),
 			b.mean(both, starts, func(r int) float64 { return of(p.rounds[r]) - of(base.rounds[r]) })

@@ -23,7 +23,7 @@ func TestProfile(t *testing.T) {
 	if !disk.Total.Contains(60.3*µs) || !disk.Difference.Contains(50.25*µs) || !disk.Speed.Bounded() {
 		t.Errorf("%+v", disk)
 	}
-	// The largest difference is first. A function that only the reference calls has one too.
+	// The largest difference is first. A function that only the reference calls has a difference too.
 	var names []string
 	for _, f := range disk.Functions {
 		names = append(names, f.Name)
@@ -37,7 +37,7 @@ func TestProfile(t *testing.T) {
 	if f := disk.Functions[3]; f.Time.Estimate != 0 || !f.Difference.Contains(-4.02*µs) {
 		t.Errorf("%+v", f)
 	}
-	// The difference of a frame includes the functions that it calls, whichever process calls it.
+	// The difference of a frame includes the functions that it calls, and its calls in all processes.
 	read := disk.Stacks["qemu"].Below["aio_worker"].Below["vfs_read"]
 	if !near(read.Time, 42.21*µs, .01*µs) || !near(read.More, 36.18*µs, .01*µs) || !near(read.Below["copy"].More, 0, .01*µs) {
 		t.Errorf("%+v", read)

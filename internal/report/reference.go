@@ -108,7 +108,7 @@ type referrer struct {
 	ours      map[Cell][]*Trial
 	discarded map[string]map[int]bool
 	pair      []referencePair
-	single    map[Cell]bool // published cells with figures that the plan maps one by one
+	single    map[Cell]bool // published cells with figures that the plan maps individually
 	unmatched []string
 }
 
@@ -249,7 +249,7 @@ func (b *referrer) rows() {
 	}
 }
 
-// singles adds rows for the figures that the plan maps one by one. These rows have no ratio, because a single figure
+// singles adds rows for the figures that the plan maps individually. These rows have no ratio, because a single figure
 // has no counterpart on the reference target.
 func (b *referrer) singles() {
 	b.single = map[Cell]bool{}

@@ -159,8 +159,7 @@ type Protocol struct {
 	LeastRounds, MostRounds int  // minimum and maximum number of valid rounds over the workloads
 }
 
-// New returns the report of a run. It accepts incomplete runs and trials in any order. It omits missing results or
-// reports them in a note.
+// New returns the report of a run. It accepts incomplete runs, and trials in any order.
 func New(run *iotax.Run, trials []*iotax.Trial) *Report {
 	r, err := From(run, Held(trials))
 	if err != nil {
@@ -412,7 +411,7 @@ func (b *builder) values(s *Section, r *Row) failures {
 			}
 		}
 	}
-	pooled := len(r.tails) > len(r.Dots) // most trials are too short for the quantile, and the longer ones are not representative
+	pooled := len(r.tails) > len(r.Dots) // some trials are too short for the quantile, and the others are not representative
 	if pooled {
 		r.Dots, xs = nil, nil
 	}

@@ -180,7 +180,7 @@ func TestVerdictRules(t *testing.T) {
 	}
 }
 
-// A finding about one workload on a target does not affect the target's other cells, even if it is an error.
+// A finding about one workload on a target does not affect the target's other cells, even if its severity is Invalid.
 func TestFindingOfOneCell(t *testing.T) {
 	run, trials := reporttest.RunOf(8, nil, reporttest.Reads("disk", 10000, nil), reporttest.Reads("a", 5000, nil),
 		reporttest.CellSpec{Target: "disk", Workload: "copy", Values: map[string]float64{"duration": 1}},

@@ -6,8 +6,9 @@ import (
 	"iotax/stat"
 )
 
-// Figure returns the median of a value over the valid trials of a row. It searches the sections, which contain
-// headline metrics, and then Secondary. The result is NaN if the value was not measured.
+// Figure returns the value of a row for the metric `name`: the median over the valid trials, or a quantile of their
+// merged histograms. It searches the sections, which contain headline metrics, and then Secondary. The result is NaN if
+// the metric was not measured.
 func (r *Report) Figure(workload string, row *Row, name string) stat.Interval {
 	for i := range r.Sections {
 		s := &r.Sections[i]

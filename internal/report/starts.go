@@ -28,7 +28,7 @@ func (r *Report) Starts() (n int, of string) {
 	return n, of
 }
 
-// Lacks returns what the cells with the verdict TooFew have too few of: "round", "trial" or "start".
+// Lacks returns the unit to count in sentences about cells with the verdict TooFew: "round", "trial" or "start".
 func (r *Report) Lacks() string {
 	for i := range r.Sections {
 		for j := range r.Sections[i].Rows {
@@ -40,7 +40,7 @@ func (r *Report) Lacks() string {
 	return r.Counted()
 }
 
-// Starts returns the start of each of Values.
+// Starts returns the start index of each value that Values returns.
 func (r *Row) Starts() (starts []int) {
 	for _, d := range r.Dots {
 		if !d.Discarded {
@@ -50,9 +50,10 @@ func (r *Row) Starts() (starts []int) {
 	return starts
 }
 
-// Separates returns the fact of r's trials, or of the trials it is compared with, that has one value in each mood of
-// the starts and differs between moods, and its values by mood. It returns "" if there is no such fact, or if each
-// mood has a single start: any fact that changes with a start would separate these.
+// Separates returns a fact that may explain the moods of the starts (stat.StartSpread.Moods), and its value in each
+// mood. The fact has one value in all starts of a mood, and another value in each other mood. Separates searches the
+// trials of the row's target, then those of its reference. It returns "" if there is no such fact. It also returns ""
+// if each mood has a single start, because any fact that changes with each start would match.
 func (r *Report) Separates(row *Row) (fact string, values []string) {
 	of := map[int]int{} // mood by start
 	for mood, starts := range row.Ratio.Starts.Moods {
