@@ -249,7 +249,7 @@ func (d *Trend) choose(all []point) {
 	}
 }
 
-// differ lists the settings that are only in work, then those that are only in newest.
+// differ lists the settings that only `work` has, then those that only `newest` has.
 func differ(work, newest string) string {
 	without := func(a, b string) string {
 		left := slices.DeleteFunc(strings.Fields(a), func(word string) bool { return slices.Contains(strings.Fields(b), word) })
@@ -269,7 +269,7 @@ func (d *Trend) Since(runs int) (recent []Change) {
 	return recent
 }
 
-// before returns the part of work that describes the target. work is the field of a point.
+// before returns the part of a point's work that describes the target.
 func before(work string) string {
 	work, _, _ = strings.Cut(work, " against ")
 	return work
