@@ -39,7 +39,7 @@ func (s *Server) apiError(w http.ResponseWriter, status int, text string) {
 	}{what, hint})
 }
 
-// answer sends the output of write if write succeeds. Otherwise it returns the error and sends nothing.
+// answer sends the output of `write`. If `write` fails, answer returns the error and sends nothing.
 func answer(w http.ResponseWriter, write func(*bytes.Buffer) error) error {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {

@@ -87,8 +87,8 @@ func (g *gate) valid(ticket string, now time.Time) bool {
 	return now.Unix() < int64(binary.BigEndian.Uint64(b))
 }
 
-// admits reports whether a request is authorized by a bearer token or a session cookie. Without a token, every
-// request is.
+// admits reports whether a request is authorized by a bearer token or a session cookie. If the server has no token,
+// every request is authorized.
 func (g *gate) admits(r *http.Request, now time.Time) bool {
 	if !g.locked {
 		return true
@@ -145,7 +145,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// slow delays the answer to a wrong token. Only a few requests wait for the delay at a time. The others queue.
+// slow delays the response to a wrong token. Only a few requests wait for the delay at a time. The others queue.
 func (s *Server) slow(r *http.Request) {
 	select {
 	case s.gate.logins <- struct{}{}:

@@ -321,7 +321,7 @@ func (f *feeds) tell(one *feed, m message) {
 	}
 }
 
-// follow polls the state of the run until the run ends or ctx is done.
+// follow polls the state of the run until the run ends or is removed, or until ctx is done.
 func (f *feeds) follow(ctx context.Context, id string, one *feed) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

@@ -21,7 +21,7 @@ type barView struct {
 	ID, Name string
 	Running  bool
 	Trends   string
-	Earlier  string // the address that compares the run with the previous run of the same name
+	Earlier  string // address of the comparison with the previous run of the same name
 	JSON     string
 }
 

@@ -42,7 +42,7 @@ type cellsView struct {
 
 type linkView struct{ Label, Href string }
 
-// trends serves the list of all cells.
+// trends serves the list of cells, with links to their trends.
 func (s *Server) trends(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	v := trendsView{view: s.view(r, "Trends", "trends"), Name: q.Get("name"), Text: q.Get("q")}
