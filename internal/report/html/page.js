@@ -9,7 +9,7 @@
 
   const scales = { n: 1e-9, "µ": 1e-6, m: 1e-3, "": 1, k: 1e3, M: 1e6, G: 1e9, T: 1e12, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40 };
   const printed = /^[<>]?(-?\d+(?:\.\d+)?)([kMGT]?)(?: ± \d+(?:\.\d+)?)?(?: \[[^\]]*\])?(?: ?(?:([nµm]?)s|([KMGT]i)?B(?:\/s)?|IOPS|%|×))?(?: \[[^\]]*\])?(?: ± [\d.]+ %)?$/;
-  // What a cell is sorted by: a number where it says one, with its unit ("1.3 GiB/s" is more than "54 MiB/s"), else its words.
+  // key returns the sort key of a cell: its number in base units (1.3 GiB/s is more than 54 MiB/s), otherwise its text.
   const key = (row, column) => {
     const cell = row.cells[column];
     if (!cell) return "";
@@ -19,7 +19,7 @@
     const m = printed.exec(s);
     return m ? Number(m[1]) * scales[m[2]] * scales[m[3] ?? ""] * scales[m[4] ?? ""] : s.toLowerCase();
   };
-  // What is missing is last, whichever way the rest is sorted.
+  // Cells without a value are last in both directions.
   const compare = (a, b, down) => {
     if (a === "" || b === "") return (a === "") - (b === "");
     const d = typeof a === "number" && typeof b === "number" ? a - b
@@ -61,7 +61,7 @@
     table.closest(".scroll").before(bar);
   }
 
-  // A link to a note opens what it is folded in.
+  // A link to a note opens the folds that contain the note.
   const open = () => {
     const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
     for (let d = target && target.closest("details"); d; d = d.parentElement.closest("details")) d.open = true;
@@ -70,7 +70,7 @@
   addEventListener("hashchange", open);
   open();
 
-  // A chart on its own knows none of the page's style: each element gets its own.
+  // A saved chart has no style sheet, so its elements get their computed style as attributes.
   const painted = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "paint-order"], lettered = ["font-family", "font-size", "font-weight"];
   const drawn = (tag, attributes, text) => {
     const e = document.createElementNS("http://www.w3.org/2000/svg", tag);

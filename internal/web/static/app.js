@@ -1,7 +1,7 @@
 "use strict";
-// All pages work without this; here is what makes them handier.
+// All pages work without this script. It only makes them easier to use.
 
-// Ticked runs: how many, and whether they can be compared.
+// Show the number of ticked runs. Disable the button unless they can be compared.
 for (const form of document.querySelectorAll("form[data-compare]")) {
   const count = form.querySelector("[data-count]"), button = form.querySelector("[data-tray] button");
   const most = 6;
@@ -11,7 +11,7 @@ for (const form of document.querySelectorAll("form[data-compare]")) {
     count.textContent = n > most ? n + " runs are ticked; " + most + " are the most" : n === 0 ? "Tick two or more runs" : n === 1 ? "1 run; tick another" : n + " runs";
   };
   form.addEventListener("change", show);
-  window.addEventListener("pageshow", show); // the browser's "back" keeps ticks
+  window.addEventListener("pageshow", show); // "back" in the browser restores the ticks
   show();
 }
 
@@ -26,7 +26,7 @@ document.addEventListener("keydown", e => {
   }
 });
 
-// A run in progress: the server sends the middle of the page whenever a trial has ended.
+// In a live view, the server sends new page content whenever the state of the run changes.
 const live = document.querySelector("main[data-events]");
 if (live) {
   const middle = live.querySelector("[data-live]");
@@ -44,7 +44,7 @@ if (live) {
   source.addEventListener("error", () => lost(true));
   source.addEventListener("run", e => {
     const at = [...middle.querySelectorAll(".scroll")].map(s => s.scrollLeft);
-    middle.innerHTML = e.data; // made, and escaped, by the server
+    middle.innerHTML = e.data; // the server has escaped it
     middle.querySelectorAll(".scroll").forEach((s, i) => { s.scrollLeft = at[i] || 0; });
     since = performance.now();
     clock();
