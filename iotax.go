@@ -93,8 +93,8 @@ type MachineCaps struct {
 	// even one that another user could replace.
 	Alone bool
 
-	// Perishes reports whether all files that a run leaves on the machine disappear when the machine ends, however
-	// it ends. This means that none of its files are on storage that outlives it.
+	// Perishes reports whether all files that a run leaves on the machine disappear when the machine ends, however it
+	// ends. It is false if one of these files may be on storage that outlives the machine.
 	Perishes bool
 
 	// Facts describes the machine: acceleration, version, device options.
@@ -288,9 +288,9 @@ type Place struct {
 	Path     string // absolute path, or URL
 	ReadOnly bool   // writing is not possible
 
-	// Backing is the path on this host that stores the data (the directory itself, a disk image, the shared
-	// directory), or "" if the data is elsewhere. It is used to find the block device whose counters show whether
-	// the I/O really happened.
+	// Backing is the path on this host that stores the data (the directory itself, a disk image, the shared directory),
+	// or "" if the data is elsewhere. It is used to find the block device whose counters show whether the device did
+	// the I/O.
 	Backing string
 
 	// Guard is called directly before a trial. It is set for a device that trials write to and that other processes may
@@ -298,8 +298,7 @@ type Place struct {
 	// replaced it. An error prevents the trial. Guard is nil for other places.
 	Guard func(ctx context.Context) error
 
-	// Durability is the meaning of an acknowledged flush. Places with different durability are not ranked against
-	// each other.
+	// Durability is the meaning of an acknowledged flush at this place.
 	Durability Durability
 
 	Facts map[FactKey]string // such as file system, mount options and I/O scheduler
@@ -413,7 +412,7 @@ type Workload interface {
 	// Metrics returns the names of the headline values, most important first ("read.iops"). The first one decides
 	// when a cell has been measured precisely enough.
 	Metrics() []string
-	// Check returns an error if t lacks something that the workload needs: the tool, the engine, the space.
+	// Check returns an error if t lacks something that the workload needs: a tool, an engine, free space.
 	Check(ctx context.Context, t *Target) error
 	// Prepare creates everything that the trials of the cell share: the test file, written once.
 	Prepare(ctx context.Context, t *Target) error
@@ -634,7 +633,7 @@ func (t *Trial) Explains() string { return t.Facts[FactExplains] }
 // Profiles returns the workload that a profiled trial belongs to, or "" for other trials.
 func (t *Trial) Profiles() string { return t.Facts[FactProfiles] }
 
-// Separate reports whether the trial is an explained or a profiled one, which the results of the run do not use.
+// Separate reports whether the trial was explained or profiled. The results of the run do not include such trials.
 func (t *Trial) Separate() bool { return t.Explains() != "" || t.Profiles() != "" }
 
 // A Bin is Count observations at about Value.
@@ -649,7 +648,7 @@ type Severity string
 const (
 	Info    Severity = "info"
 	Warning Severity = "warning"
-	Invalid Severity = "error" // the result that the finding is about is not valid
+	Invalid Severity = "error" // the result that the finding is about is invalid
 )
 
 // A Finding is a warning in structured form: what was detected and what the user can do. The documentation page of its
@@ -717,7 +716,7 @@ type Status string
 const (
 	Running     Status = "running"
 	Done        Status = "done"
-	Incomplete  Status = "incomplete"  // budget or precision not reached, or cells failed
+	Incomplete  Status = "incomplete"  // rounds, precision or targets of the plan are missing
 	Interrupted Status = "interrupted" // by the user
 	Failed      Status = "failed"      // nothing could be measured
 )

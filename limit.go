@@ -27,7 +27,8 @@ func (e *LimitError) Error() string {
 }
 
 // A Capture keeps the output of a command. A write beyond Limit bytes (0 means MaxOutput) fails with a *LimitError,
-// which ends the command. Capture deliberately has no ReadFrom method, because that would read without a limit.
+// which ends the command. Capture does not embed bytes.Buffer: io.Copy would call its ReadFrom method, which has no
+// limit.
 type Capture struct {
 	Limit int
 	buf   bytes.Buffer

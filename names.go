@@ -34,7 +34,7 @@ const (
 	ValueReadLatencyMean ValueName = "read.latency.mean" // s
 	ValueLoadOffered     ValueName = "load.offered"      // 1/s, of an open loop
 	ValueLimitIOPS       ValueName = "limit.iops"        // 1/s, the highest load that met a condition
-	ValueLoadLate        ValueName = "load.late"         // share of the arrivals that had to wait for a busy source
+	ValueLoadLate        ValueName = "load.late"         // share of the arrivals that were late, because the fio job that submits them was busy
 )
 
 // Values of other workloads.
@@ -86,7 +86,7 @@ const (
 	// FactJob is the work as a JSON object: the options of the job without defaults and without options that iotax
 	// sets itself. It is equal for trials that do the same work.
 	FactJob          FactKey = "job"
-	FactCommand      FactKey = "command" // of a trial: a POSIX shell command; of a run: the command that started it, unless it contains a user name
+	FactCommand      FactKey = "command" // of a trial: a POSIX shell command; of a run: the command that started it, unless it contains "@"
 	FactFio          FactKey = "fio"     // version
 	FactIOEngine     FactKey = "ioengine"
 	FactDirect       FactKey = "direct"
@@ -95,7 +95,7 @@ const (
 	FactClients      FactKey = "clients"  // number of targets that did the work at the same time; also a fact of the target
 	FactLoad         FactKey = "load"     // of an open loop, as written in the plan
 	FactLoadJob      FactKey = "load.job" // the job of an open loop without its rate
-	FactTried        FactKey = "tried"    // of a search: the loads, and the value that the condition tests at each
+	FactTried        FactKey = "tried"    // of a search: the tried loads, with the tested value and the outcome of each
 	FactPart         FactKey = "part"     // size of the parts of a multipart upload
 	FactConcurrency  FactKey = "concurrency"
 	FactPayload      FactKey = "payload"  // how the request body is protected: "signed chunk by chunk"

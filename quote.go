@@ -2,7 +2,7 @@ package iotax
 
 import "strings"
 
-// Quote quotes s for a POSIX shell. It returns a plain word unchanged.
+// Quote quotes s for a POSIX shell. It returns s unchanged if s needs no quotes.
 func Quote(s string) string {
 	if s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,+@%", r))
