@@ -37,7 +37,7 @@ func (e *examiner) ioUring(context.Context) Check {
 	case "2":
 		return Check{Status: Warn, Detail: "disabled on this host", Hint: "`sysctl kernel.io_uring_disabled=0`; else libaio is used"}
 	}
-	return Check{} // Linux before 6.6 has no such switch; the engines check still tries io_uring
+	return Check{} // Linux before 6.6 does not have this file; the check of fio engines still tries io_uring
 }
 
 // Free space in bytes for the files of a small run: a guest's kernel and initramfs, and test files of 1 GiB for some

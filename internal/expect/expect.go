@@ -23,7 +23,7 @@ type Expectation struct {
 	Op         string // <, <=, > or >=
 	Limit      string // as written, with its unit: "10ms", "80%"
 	OfBaseline bool   // Limit is a percentage of the baseline's value
-	Target     string // "" means every target, but with OfBaseline not the baseline itself
+	Target     string // "" means every target or, with OfBaseline, every target except the baseline
 }
 
 var grammar = regexp.MustCompile(`^(?:(.+): )?([^\s<>=]+) ?([<>]=?) ?([^\s<>=]+?(?: [^\s\d]\S*)??)( of baseline)?(?: at (.+))?$`)
