@@ -136,7 +136,7 @@ func (p *Plan) expectOne(c *syntax.Collector, n *syntax.Node, e expect.Expectati
 	}
 }
 
-// token returns the place of `part` in the text of n.
+// token returns the place of the last occurrence of `part` in the text of n.
 func token(n *syntax.Node, part string) *syntax.Node {
 	i := max(0, strings.LastIndex(n.Text, part))
 	at := *n.From(utf8.RuneCountInString(n.Text[:i]) + 1)

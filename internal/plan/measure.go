@@ -66,7 +66,7 @@ func (m *Measure) Check() error {
 		bad = append(bad, &FieldError{Field: field, Msg: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	ratio := func(name string, p Percent) {
-		if !(p > 0 && p <= 1) { // also false for NaN
+		if !(p > 0 && p <= 1) { // also rejects NaN
 			fail(name, "write more than 0% and at most 100%, as in 5%", "%s is out of range", p)
 		}
 	}

@@ -667,7 +667,7 @@ func (b *builder) baseline(n *syntax.Node) string {
 	return e.name
 }
 
-// references resolves the `of:` of each target that is on another target, and reports cycles.
+// references resolves the `of:` of each target that is based on another target, and reports cycles.
 func (b *builder) references(baseline string) {
 	next := map[string]*entry{} // by target name
 	for _, e := range b.targets {

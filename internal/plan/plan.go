@@ -56,7 +56,7 @@ type Target struct {
 	In     []string // names of the nested containers on that machine, outermost first; the last one runs the workload
 	Kind   string   // key of the volume's kind: "dir"
 	Spec   Spec
-	Labels map[string]string // axis values of this target
+	Labels map[string]string // labels in the plan, and axis values of this target
 	Pos    Pos
 
 	// Against names the targets that this one is compared with instead of the baseline. The first one decides

@@ -33,17 +33,14 @@ type (
 	Label      = bind.Label
 )
 
-// ParseSize calls syntax.ParseSize.
+// These functions call the functions of the same name in package syntax.
+
 func ParseSize(s string) (Size, error) { return syntax.ParseSize(s) }
 
-// ParseDuration calls syntax.ParseDuration.
 func ParseDuration(s string) (Duration, error) { return syntax.ParseDuration(s) }
 
-// ParsePercent calls syntax.ParsePercent.
 func ParsePercent(s string) (Percent, error) { return syntax.ParsePercent(s) }
 
-// ParseRate calls syntax.ParseRate.
 func ParseRate(s string) (float64, error) { return syntax.ParseRate(s) }
 
-// Nearest calls syntax.Nearest.
 func Nearest(word string, candidates []string) string { return syntax.Nearest(word, candidates) }

@@ -10,8 +10,6 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// Workload words.
-
 var (
 	preset     = regexp.MustCompile(`^(rand|seq)(read|write|rw)$`)
 	depthWord  = regexp.MustCompile(`^qd([0-9]+)$`)

@@ -69,7 +69,8 @@ type Binder struct {
 	*syntax.Collector
 }
 
-// axes returns the lists in val whose field does not take a list. key is the label if val itself is a list.
+// axes returns the lists in val that are given to options, or to fields that do not take a list. key is the label if
+// val itself is a list.
 func (b *Binder) axes(spec Spec, key string, val *syntax.Node) (found []Axis) {
 	if val.Kind == syntax.ListNode {
 		return []Axis{{key, val}}

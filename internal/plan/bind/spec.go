@@ -88,10 +88,8 @@ type Spec interface {
 // Plain is embedded in a spec without traits and without invalid values.
 type Plain struct{}
 
-// Validate returns nil.
 func (Plain) Validate() error { return nil }
 
-// Traits returns zero Traits.
 func (Plain) Traits() Traits { return Traits{} }
 
 // Traits describes the properties of a spec that plan, run and the commands use. A zero field does not apply.

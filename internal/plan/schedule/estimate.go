@@ -79,15 +79,15 @@ type Cell struct{ Workload, Target string }
 // Costs contains the times that a run needs in addition to its trials, and the rounds that it does not need to measure.
 type Costs struct {
 	Before time.Duration          // once per run: measuring the noise floor
-	Open   time.Duration          // per start: before its first trial and after its last
+	Open   time.Duration          // per start: opening before its first trial, and closing after its last
 	Around map[Cell]time.Duration // per trial: starting the load generator, reading counters, starting a machine for the trial
 	Done   map[string]int         // valid rounds that a resumed run has, by workload
 }
 
-// Estimate returns the shortest and the longest duration of a run of the plan, and the largest number of
-// rounds of every workload. It does not include repeated rounds. For a workload that ends by itself it uses the
-// assumed time of its kind. A workload at a single target without expectations compares nothing and stops at the
-// minimum number of rounds. Only the first round may exceed the budget.
+// Estimate returns the shortest and the longest duration of a run of the plan, and the largest number of rounds of
+// every workload. It does not include repeated rounds. For a workload that ends by itself it uses the assumed time of
+// its kind. A workload at a single target without expectations compares nothing and stops at the minimum number of
+// rounds. The estimate includes at least one round, even if that round exceeds the budget.
 func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 	m := p.Measure
 	each := make([]time.Duration, len(p.Workloads)) // a round of a workload
