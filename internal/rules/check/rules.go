@@ -5,13 +5,13 @@ package check
 // Limits of the rules. docs/dev/method.md lists their sources.
 const (
 	servedBelow     = 0.95  // bytes at the device ÷ bytes of the workload
-	foreignAbove    = 0.02  // share of the device's operations
+	foreignAbove    = 0.02  // share of the device's operations that other processes did
 	fewIOs          = 100   // with fewer I/Os, the share that reaches the next layer is unreliable
 	lineSlack       = 1.05  // bandwidth ÷ measured bandwidth of the line
-	stealAbove      = 0.02  // share of the host's CPU time
-	clockNote       = 0.001 // |rate of the guest's clock − 1|
-	clockWild       = 0.01
-	quickLook       = 5.0   // seconds
+	stealAbove      = 0.02  // share of the CPU time that a hypervisor took
+	clockNote       = 0.001 // |rate of the guest's clock − 1| for a warning
+	clockWild       = 0.01  // the same, for a discarded trial
+	quickLook       = 5.0   // s; a shorter window gives a finding
 	fasterThanFlash = 25e-6 // s for one random read
 	stallShare      = 0.01  // share of the usual rate; less counts as no I/O
 	stallRate       = 10.0  // 1/s: slower work always has pauses

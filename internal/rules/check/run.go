@@ -293,7 +293,7 @@ func (s *study) depth() []iotax.Finding {
 		for _, t := range s.others() {
 			of := s.reference(t, w)
 			base := reached(of, w)
-			if d := reached(t, w); d > base*depthUnlike || d < base/depthUnlike { // false with a NaN
+			if d := reached(t, w); d > base*depthUnlike || d < base/depthUnlike { // false if a value is NaN
 				fs = append(fs, rules.UnlikeDepth.Found(iotax.AboutCell(t, w), "%s: %.3g in flight on %s, %.3g on %s", w, d, t, base, of))
 			}
 		}

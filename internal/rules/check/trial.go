@@ -231,7 +231,7 @@ func (r reading) account(direction string) (own float64, whole bool) {
 	return own, known && own >= servedBelow*done
 }
 
-// deviceThere names the block device of the target's machine.
+// deviceThere returns a name for the block device of the target's machine, for evidence.
 func (r reading) deviceThere() string {
 	if r.tgt != nil && r.tgt.Place.Backing != "" {
 		return "the guest's own disk"
@@ -390,7 +390,7 @@ func (r reading) window() []iotax.Finding {
 		fs = append(fs, rules.ShortWindow.Found(iotax.AboutTrial(r.t), "%s of %s", rules.Seconds(s), rules.Seconds(asked)))
 	}
 	// Writes are excluded: the time of the last flush belongs to the write rate.
-	_, counted := r.value(iotax.ValueOperations) // work that counts operations waits for requests in flight and includes them
+	_, counted := r.value(iotax.ValueOperations) // if the workload counts operations, the time covers exactly these operations
 	if over := s/asked - 1; !counted && asked > 0 && over > drainNote && !r.did("write") && !r.did("trim") {
 		depth, known := r.asked()
 		fs = append(fs, rules.DrainCounted.Without("iodepth", known && depth <= 1).Found(iotax.AboutTrial(r.t), "the IOPS are %.2g %% low: it took %s instead of %s", 100*over/(1+over), rules.Seconds(s), rules.Seconds(asked)))
@@ -478,7 +478,7 @@ func gradual(s iotax.Series, st stat.Step) bool {
 		sum[half] += s.V[i]
 		n[half]++
 	}
-	return math.Abs(sum[1]/n[1]-sum[0]/n[0]) > math.Abs(st.After-st.Before)/4 // false with a NaN
+	return math.Abs(sum[1]/n[1]-sum[0]/n[0]) > math.Abs(st.After-st.Before)/4 // false if a value is NaN
 }
 
 // series returns the IOPS series of a direction. If the trial has none, it returns the bandwidth series.

@@ -1,5 +1,5 @@
-// Package lint finds, before anything is measured, mistakes that would make a comparison wrong. It examines fio jobs
-// (job files, command lines, the options in a result) and plans. It does no I/O itself: Facts describes the machine.
+// Package lint finds mistakes in plans and fio jobs (job files, command lines, results of fio) that make a comparison
+// wrong. It does no I/O itself: Facts describes the machine.
 package lint
 
 import (

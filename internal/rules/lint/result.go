@@ -65,7 +65,7 @@ func rateMismatch(ran *fio.Job, j *job, r *report) {
 }
 
 // inFlight returns the maximum number of I/Os in flight at the end of a ramp. It returns 0 if the job has no ramp, or
-// if the number is unknown. A job whose options are only partly known may have a ramp.
+// if the number is unknown. If the options of the job are only partly known, inFlight assumes a ramp.
 func (j *job) inFlight(ran *fio.Job) int64 {
 	if !j.has("ramp_time") && !j.part {
 		return 0

@@ -82,7 +82,7 @@ func holds(ctx context.Context, device string) string {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	if real, err := filepath.EvalSymlinks(device); err == nil {
-		device = real // /dev/disk/by-id/…
+		device = real // for links such as /dev/disk/by-id/NAME
 	}
 	// List all devices instead of naming one: a container may lack device nodes that lsblk would then need.
 	out, err := iotax.ExecOutput(quiet(exec.CommandContext(ctx, "lsblk", "--json", "--paths", "-o", "NAME,TYPE,FSTYPE,PTTYPE,MOUNTPOINT")))
