@@ -23,8 +23,8 @@ type earlierRun struct {
 }
 
 // against returns the plan p with additional targets: those of the earlier run ref, in their earlier configuration. If
-// ref is "", it returns p and nil. The paths of p become absolute, unless both runs are divided: then the hosts of both
-// resolve them.
+// ref is "", it returns p and nil. The paths of p become absolute. If both runs are divided into shards, the paths stay
+// as written, because absolute paths may differ between the shards' hosts.
 func against(ctx context.Context, db *store.Store, p *plan.Plan, ref string, divided bool) (*plan.Plan, *earlierRun, error) {
 	if ref == "" {
 		return p, nil, nil
@@ -33,7 +33,7 @@ func against(ctx context.Context, db *store.Store, p *plan.Plan, ref string, div
 	if err != nil {
 		return nil, nil, err
 	}
-	if divided && ref != r.ID { // "latest" would be the run itself, once a shard of it has a trial
+	if divided && ref != r.ID { // once a shard has saved a trial, "latest" is this run itself
 		return nil, nil, iotax.Usage(&iotax.Error{Op: "measure against", On: ref, Err: errors.New("all shards must name the same earlier run"), Hint: "name it by its id: --against " + r.ID})
 	}
 	folder, err := p.Folder()
@@ -74,8 +74,8 @@ func (e *earlierRun) notes(note func(string, ...any)) {
 	}
 }
 
-// drift prints each fact in which this host or a target that is measured again differs from the earlier run. The plan
-// does not determine all of these facts.
+// drift prints each fact in which this host or a target that is measured again differs from the earlier run. These
+// facts may differ although the configuration is the same.
 func (e *earlierRun) drift(r *iotax.Run, note func(string, ...any)) {
 	if e == nil {
 		return

@@ -64,7 +64,7 @@ measure: {cold: false, ramp: 0s, rounds: {min: 6, max: 6}}
 	r := s.iotax("run", "new.yaml", "--against", "latest", "--calibrate=no", "--json", "--id", "new")
 	r.works(t, exitOK, "is measured as in run old")
 	gains(r)
-	for _, shard := range []string{"0/2", "1/2"} { // each pairs by itself
+	for _, shard := range []string{"0/2", "1/2"} { // each shard pairs the targets itself
 		r = s.iotax("run", "new.yaml", "--against", "old", "--calibrate=no", "--json", "--id", "divided", "--shard", shard)
 		r.works(t, exitOK, "app of old is measured as in run old")
 	}

@@ -67,7 +67,7 @@ For a disk or share of a guest, name the directory that holds it first.`,
 		},
 	}
 	c.ValidArgsFunction = func(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return completeTargets(c, append(args, ""), word) // the extra argument excludes suites, which are completed only as the first one
+		return completeTargets(c, append(args, ""), word) // the extra argument excludes suites, which are completed only as the first argument
 	}
 	f := c.Flags()
 	typedFlag(c, &o.Measure.Trial, "trial", "measured window of a trial (default "+o.Measure.Trial.String()+")", plan.ParseDuration)

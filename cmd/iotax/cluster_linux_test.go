@@ -12,8 +12,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// The whole suite runs on one machine, scaled down. Every workload at every target has its values, their sizes and
-// ratios fit a cluster with such a line, and nothing is left behind.
+// The whole suite runs on one machine, scaled down. Every workload has its values at every target. The values and their
+// ratios fit the rate of the lab's links. Nothing is left behind.
 func TestClusterSuite(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -94,7 +94,7 @@ func TestClusterSuite(t *testing.T) {
 			}
 		}
 	}
-	if len(run.Workloads) != 22 || figures < 63 { // multipart counts as four
+	if len(run.Workloads) != 22 || figures < 63 { // the entry multipart makes four workloads
 		t.Errorf("%d workloads with %d figures", len(run.Workloads), figures)
 	}
 

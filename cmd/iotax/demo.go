@@ -9,7 +9,6 @@ import (
 	"iotax/internal/report/output"
 )
 
-// demoSuite is the suite that demo runs.
 const demoSuite = "quick"
 
 func (a *app) demoCommand() *cobra.Command {

@@ -89,7 +89,7 @@ func (a *app) doctorOptions(work string) doctor.Options {
 			return a.Name + ": " + a.Why, err
 		},
 		Serving: func(context.Context) (string, error) {
-			stop, err := serving.Start(func() []int { return []int{os.Getpid()} }, serving.SFTP) // also reads memory
+			stop, err := serving.Start(func() []int { return []int{os.Getpid()} }, serving.SFTP) // SFTP, because its eBPF program also reads kernel memory
 			if err != nil {
 				return "", &iotax.Error{Op: "run --explain", On: "servers", Err: err, Hint: "run as root, or with CAP_BPF and CAP_PERFMON; else the stages of virtiofsd and of 9p, NFS, NBD and SFTP servers are not known"}
 			}

@@ -34,7 +34,7 @@ type stage struct {
 	dir string
 	env map[string]string
 
-	loops     map[string]string // attached before the test
+	loops     map[string]string // loop devices that were attached before the test
 	elsewhere []func() census   // leftovers outside of this host's processes and directories: in an engine, a cluster, a bucket
 }
 
@@ -325,7 +325,7 @@ func (s *stage) links(but ...string) string {
 		entries, _ := os.ReadDir(from)
 		for _, e := range entries {
 			if !slices.Contains(but, e.Name()) {
-				_ = os.Symlink(filepath.Join(from, e.Name()), filepath.Join(dir, e.Name())) // the first in PATH wins
+				_ = os.Symlink(filepath.Join(from, e.Name()), filepath.Join(dir, e.Name())) // fails for a name that an earlier directory has
 			}
 		}
 	}
@@ -540,7 +540,7 @@ func TestInterrupt(t *testing.T) {
 	s.write("plan.yaml", guestPlan(2, "", "share: {of: host, type: virtiofs}"))
 	r := s.start(nil, "run", "plan.yaml")
 	r.said("round 1/2")
-	time.Sleep(150 * time.Millisecond) // into the next trial
+	time.Sleep(150 * time.Millisecond) // so that the next trial has begun
 	r.send(os.Interrupt)
 	sent := time.Now()
 	r.wait().works(t, 130, "interrupted", "saved", "continue with: iotax run --resume=")

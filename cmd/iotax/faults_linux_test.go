@@ -352,7 +352,7 @@ measure: {rounds: 4, budget: 1m}
 				return []string{"plan.yaml"}
 			},
 			inject: func(s *stage, r *running, d *rand.Rand) (full bool) {
-				for r.afterTrials(2); ; time.Sleep(20 * time.Millisecond) { // also fills the space of files that the trials remove
+				for r.afterTrials(2); ; time.Sleep(20 * time.Millisecond) { // again and again, because the trials free space by removing their files
 					select {
 					case <-r.done:
 						os.Remove(s.path("small") + "/others")

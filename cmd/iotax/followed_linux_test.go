@@ -56,7 +56,8 @@ func TestFollowedHints(t *testing.T) {
 			}
 			s.iotax("clean", "--yes")
 		})
-	} // One plan breaks two rules. The hint of the second is printed with a number.
+	}
+	// One plan breaks two rules. The hint of the second rule contains a computed rate.
 	t.Run("plan", func(t *testing.T) {
 		t.Parallel()
 		s := newStage(t)

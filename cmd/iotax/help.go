@@ -54,7 +54,7 @@ func grouped(root *cobra.Command, id string, commands ...*cobra.Command) {
 	}
 }
 
-// usage prints the help of c: its form, examples, commands and flags in groups.
+// usage prints the help of c: the usage line, examples, commands, and flags by group.
 func (a *app) usage(c *cobra.Command) error {
 	if c.IsAdditionalHelpTopicCommand() {
 		return nil

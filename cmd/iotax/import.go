@@ -257,7 +257,7 @@ func (a *app) printImport(r *iotax.Run, trials []*iotax.Trial, rows []ingest.Row
 		var brief []iotax.Trial
 		for _, t := range trials {
 			b := *t
-			b.Series, b.Histograms = nil, nil // they are in the export
+			b.Series, b.Histograms = nil, nil // iotax export writes them
 			brief = append(brief, b)
 		}
 		return writeJSON(a.out, struct {

@@ -36,11 +36,11 @@ const storeVariable = "IOTAX_STORE"
 
 // Exit statuses, described in the topic exit-status of the help.
 const (
-	exitOK          = 0 // run made a report
+	exitOK          = 0 // of run: it made a report
 	exitError       = 1
 	exitUsage       = 2
 	exitGate        = 3
-	exitIncomplete  = 4 // with --strict
+	exitIncomplete  = 4 // of run: with --strict; of tune and bisect: no certain answer yet
 	exitInterrupted = 130
 )
 
@@ -70,7 +70,7 @@ func main() {
 }
 
 // undoing.begun is set once the process may have made something that it must remove. Until then the first signal ends
-// it at once.
+// the process at once.
 var undoing struct {
 	sync.Mutex
 	begun bool
@@ -112,7 +112,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		printError(stderr, err.Error(), err, exitInterrupted, a.json)
 		return exitInterrupted
 	case ctx.Err() != nil:
-		mustUndo() // waits if main is already printing this and exiting
+		mustUndo() // if main has already printed this, wait here until it ends the process
 		printError(stderr, "interrupted", context.Cause(ctx), exitInterrupted, a.json)
 		return exitInterrupted
 	case errors.Is(err, iotax.ErrUsage) || errors.As(err, &wrong) || isCobraUsage(err):
@@ -279,7 +279,7 @@ pod, a bucket, or a directory of another host: iotax run --help shows how.`,
 // refuseEmpty refuses empty arguments and empty values of flags. They usually come from an unset shell variable, and
 // would select the default, for example the latest run.
 func refuseEmpty(c *cobra.Command, args []string) (err error) {
-	if c.DisableFlagParsing { // completion by the shell
+	if c.DisableFlagParsing { // cobra's completion command: its last argument may be empty
 		return nil
 	}
 	refuse := func(what string) {

@@ -17,7 +17,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// mutate makes one to three small mistakes in a valid text, such as people and programs make.
+// mutate makes one to three small mistakes in a valid text, like those of people and programs.
 func mutate(d *rand.Rand, text string) string {
 	words := []string{"null", "-1", "0", "1e999", "9999999999999999999999", "{}", "[]", "\x00", "\xff\xfe", "'", "\"", ":", "%", "$x", "${", "é", "\t", "~", "&a *a", "!!binary x", "|", ">", "---\n", "../..", "/", "NaN", "=", ";", ","}
 	b := []byte(text)

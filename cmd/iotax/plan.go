@@ -183,7 +183,7 @@ func printSummary(out io.Writer, p *plan.Plan, c schedule.Costs, from string, fo
 	return err
 }
 
-// roundTime returns the time of a round, and whether it is the same for all workloads.
+// roundTime returns the time of a round if it is the same for all workloads. Otherwise alike is false.
 func roundTime(p *plan.Plan) (each time.Duration, alike bool) {
 	for i := range p.Workloads {
 		t := schedule.RoundTime(p, &p.Workloads[i])

@@ -37,7 +37,6 @@ import (
 	"iotax/internal/terminal"
 )
 
-// runFlags are the flags of run.
 type runFlags struct {
 	planFlags
 	out       *outlet
@@ -248,7 +247,7 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	testAccelerator(ctx, p, work, show.Note)
 	calibration := fl.calibrate
 	if opts.Resume != nil && opts.Resume.Calibration != nil {
-		calibration = calibrate.Never // the run keeps the one that it has
+		calibration = calibrate.Never // the run keeps its calibration
 	}
 	costs, from, err := estimate.Costs(ctx, db, p, calibration, show.Note)
 	if err != nil {
@@ -257,7 +256,7 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	costs.Done = estimate.Done(part, opts.Trials)
 	show.Note("takes %s", estimate.Lines(part, costs, from)[0])
 	opts.Around = costs.Around
-	// Acknowledge the signal at once, because the end may have to wait for a machine that hangs.
+	// Acknowledge the signal at once, because removing what the run made takes long if a machine hangs.
 	heard := context.AfterFunc(ctx, func() { show.Note("interrupted; removing what was made (a second interrupt ends at once)") })
 	silent := saved.Beat(ctx, db, id)
 	r, runErr := run.Run(ctx, p, deps, opts)

@@ -162,7 +162,8 @@ func listTable(out io.Writer, runs []store.Summary) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	// Escape codes would count as text in the columns, so they come last. Runs without trials are dim.
+	// Add the escape codes for dim text last, because the table would count them as column width. Runs without trials
+	// are dim.
 	i := 0
 	for line := range strings.Lines(table.String()) {
 		if i > 0 && terminal.Color(out) && runs[i-1].Tally.Trials == 0 {

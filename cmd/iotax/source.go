@@ -225,7 +225,7 @@ func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan
 	return at, pf.keep(at)
 }
 
-// kinds returns all kinds. For pods, it adds a function that makes a target for each node of a list. Pods whose spec
+// kinds returns all kinds. A plan with a list of nodes for a pod gets one target for each node. New pods whose spec
 // names no node use the nodes of --nodes.
 func (pf *planFlags) kinds() plan.Kinds {
 	ks := kinds.All()

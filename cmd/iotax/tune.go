@@ -140,7 +140,7 @@ func (a *app) tune(ctx context.Context, fl *tuneFlags, args []string) error {
 			return err
 		}
 	}
-	same := *p // the budget may change, because the same search may resume with another one
+	same := *p // without the budget, because a search may resume with another one
 	same.Measure.Budget = 0
 	text, err := same.YAML()
 	if err != nil {
@@ -194,7 +194,8 @@ type matrix struct {
 	targets map[string]plan.Target // by the text of the combo
 }
 
-// matrixOf returns the matrix of p. It refuses a plan whose targets have no lists, or that has several workloads.
+// matrixOf returns the matrix of p. It refuses a plan with several workloads, and a last entry that has no lists or
+// consists of other targets.
 func matrixOf(p *plan.Plan) (*matrix, error) {
 	fail := func(what, hint string) (*matrix, error) {
 		return nil, &iotax.Error{Op: "tune", On: p.Name, Err: errors.New(what), Hint: hint}
