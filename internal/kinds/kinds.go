@@ -25,7 +25,7 @@ func All() plan.Kinds {
 // cannot parse the plan.
 func Saved(r *iotax.Run) (*plan.Plan, error) { return SavedIn("", r) }
 
-// SavedIn is Saved for a divided run, whose plan may have relative paths. They start from folder.
+// SavedIn is like Saved, for the plan of a divided run. Relative paths in that plan start from folder.
 func SavedIn(folder string, r *iotax.Run) (*plan.Plan, error) {
 	return plan.Parse(filepath.Join(folder, "plan of run "+r.ID), r.Plan, All())
 }
