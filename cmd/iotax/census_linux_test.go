@@ -101,8 +101,8 @@ func (s *stage) census(r *running) (found census) {
 		}
 	}
 
-	// Labs of runs, by their state files, and namespaces without a state file, because a namespace has no label. A lab
-	// has a state file as long as it has a namespace.
+	// Labs of runs have a label in their state file. Namespaces have no label, so list all namespaces without a state
+	// file. A lab has a state file as long as it has a namespace.
 	known := map[string]bool{}
 	states, _ := filepath.Glob("/run/iotax-lab/r*.json")
 	for _, file := range states {
