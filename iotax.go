@@ -331,7 +331,7 @@ type Target struct {
 	Machine Machine
 	Place   Place
 	Device  string             // the plan's block device in the form that run --destroy takes; "" means none
-	Labels  map[string]string  // values of the plan's axes for this target, by axis
+	Labels  map[string]string  // labels in the plan, and axis values of this target, by key
 	Facts   map[FactKey]string // facts that were detected
 
 	// Together contains the targets at which the workload runs at the same time, if this target represents several.

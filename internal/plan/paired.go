@@ -98,7 +98,6 @@ func (p *Plan) Paired(old *Plan, run string) (_ *Plan, pairs map[string]string, 
 	return &out, b.was, append(alone, b.notes()...), nil
 }
 
-// both returns the union of two maps.
 func both(a, b map[string]string) map[string]string {
 	all := maps.Clone(a)
 	maps.Copy(all, b)

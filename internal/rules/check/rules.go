@@ -12,7 +12,7 @@ const (
 	clockNote       = 0.001 // |rate of the guest's clock − 1| for a warning
 	clockWild       = 0.01  // the same, for a discarded trial
 	quickLook       = 5.0   // s; a shorter window gives a finding
-	fasterThanFlash = 25e-6 // s for one random read
+	fasterThanFlash = 25e-6 // s for one random read; flash takes longer
 	stallShare      = 0.01  // share of the usual rate; less counts as no I/O
 	stallRate       = 10.0  // 1/s: slower work always has pauses
 	stallAtEnd      = 3.0   // steps (1 s) without a log line; fio omits the last one or two
