@@ -128,13 +128,18 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 		}
 	}
 	v.Silent = run.Status == iotax.Running && quiet > silence+2*time.Duration(m.Settle+m.Ramp+m.Trial)
-	left, targets := 0, max(1, len(run.Targets))
+	left, targets := 0, map[string]int{}
+	for _, w := range run.Workloads {
+		if targets[w.Name] = len(w.At); w.At == nil {
+			targets[w.Name] = len(run.Targets)
+		}
+	}
 	for _, sec := range rep.Sections {
 		if !sec.First {
 			continue
 		}
 		l := laneView{Workload: format.Clean(sec.Workload), Done: rep.Protocol.Rounds[sec.Workload], Most: m.Rounds.Max}
-		l.Done = wholeRounds(rep, sec.Workload, len(run.Targets))
+		l.Done = wholeRounds(rep, sec.Workload, targets[sec.Workload])
 		l.Rounds = fmt.Sprintf("%d rounds", l.Done)
 		if l.Most > 0 {
 			l.Rounds = fmt.Sprintf("round %d of %d", l.Done, l.Most)
@@ -150,7 +155,7 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 			l.Asked = "± " + format.Percent(run.Precision)
 		}
 		if !l.Precise {
-			left += max(0, l.Most-l.Done) * targets
+			left += max(0, l.Most-l.Done) * targets[sec.Workload]
 		}
 		v.Lanes = append(v.Lanes, l)
 	}
@@ -209,7 +214,7 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	return v
 }
 
-// wholeRounds returns the number of complete, undiscarded rounds of a workload: rounds with a trial on every target.
+// wholeRounds returns the number of complete, undiscarded rounds of a workload: rounds with a trial on each of its targets.
 func wholeRounds(rep *report.Report, workload string, targets int) int {
 	trials, discarded := map[int]int{}, map[int]bool{}
 	for _, t := range rep.Trials {

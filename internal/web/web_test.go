@@ -683,6 +683,21 @@ func TestLiveAndStop(t *testing.T) {
 	}
 }
 
+// A round of a workload that runs at some targets only is complete without the others.
+func TestLiveRounds(t *testing.T) {
+	h := history{name: "going", rounds: 3, seed: 4}
+	run := h.run(0)
+	trials := h.trials(run, 0)
+	run.Workloads[1].At = []string{hostDisk}
+	trials = slices.DeleteFunc(trials, func(x *iotax.Trial) bool { return x.Workload == seqRead && x.Target != hostDisk })
+	s := newServer(t, Options{})
+	for _, l := range s.liveView(run, report.New(run, trials)).Lanes {
+		if l.Done != 3 {
+			t.Errorf("%s: %d rounds, want 3", l.Workload, l.Done)
+		}
+	}
+}
+
 func TestLiveEnds(t *testing.T) {
 	ctx := t.Context()
 	db, _ := open(t)
