@@ -55,6 +55,9 @@ func makeShards(ctx context.Context, d Dataload) (none struct{}, err error) {
 	content, buf := newFiller(d.Seed, d.Size), make([]byte, d.Size)
 	for s := range d.Shards {
 		f, err := os.OpenFile(d.shard(s), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if err != nil {
+			return none, err
+		}
 		for r := 0; r < d.Records && err == nil; r++ {
 			if _, err = f.Write(content.fill(buf, s*d.Records+r)); err == nil {
 				err = context.Cause(ctx)

@@ -166,6 +166,9 @@ func makeRepository(ctx context.Context, r Repository) (none struct{}, err error
 		return none, err
 	}
 	pack, err := os.Create(r.pack("main", 0))
+	if err != nil {
+		return none, err
+	}
 	for i := 0; i < r.Files && err == nil; i++ {
 		_, err = pack.Write(content.fill(buf, i)[:objectBytes])
 	}
