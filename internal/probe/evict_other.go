@@ -17,11 +17,10 @@ import (
 // Evict drops all caches of this host on macOS, which cannot evict a single file. On other systems, it returns an
 // error.
 func Evict(ctx context.Context, _ string) error {
-	fail := func(err error) error {
-		return &iotax.Error{Op: "drop caches", On: "of this host", Err: err, Hint: "run as root, or allow `sudo -n` for its user; or measure with warm caches: --warm"}
-	}
+	fail := &iotax.Error{Op: "drop caches", On: "of this host", Hint: "measure with warm caches: --warm"}
 	if runtime.GOOS != "darwin" {
-		return fail(errors.New("iotax cannot drop caches on " + runtime.GOOS))
+		fail.Err = errors.New("iotax cannot drop caches on " + runtime.GOOS)
+		return fail
 	}
 	limit, cancel := context.WithTimeout(ctx, purgeTime)
 	defer cancel()
@@ -30,7 +29,8 @@ func Evict(ctx context.Context, _ string) error {
 	}
 	out, err := iotax.ExecOutput(exec.CommandContext(limit, "sudo", "-n", "purge"))
 	if err != nil && ctx.Err() == nil {
-		return fail(errors.New(cmp.Or(strings.TrimSpace(string(out)), err.Error())))
+		fail.Err, fail.Hint = errors.New(cmp.Or(strings.TrimSpace(string(out)), err.Error())), "run as root, or allow `sudo -n` for its user; or "+fail.Hint
+		return fail
 	}
 	return context.Cause(ctx)
 }
