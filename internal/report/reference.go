@@ -211,8 +211,8 @@ func (b *referrer) metricsOf(their Cell) (ours, theirs []string) {
 			continue
 		}
 		name := strings.Replace(k.metric, ".stddev", ".sd", 1)
-		for mine, published := range b.names.Metrics {
-			if published == k.metric {
+		for _, mine := range slices.Sorted(maps.Keys(b.names.Metrics)) {
+			if b.names.Metrics[mine] == k.metric {
 				name = mine
 			}
 		}
