@@ -154,7 +154,7 @@ func TestNoNumberMisstatesTheData(t *testing.T) {
 				if !strings.Contains(n, ".") {
 					digits = strings.TrimRight(digits, "0")
 				}
-				if x, _ := strconv.ParseFloat(n, 64); narrow || x >= .995 && x < asTimes || x >= 99.5 && x < 100*asTimes {
+				if x, _ := strconv.ParseFloat(n, 64); narrow || x >= .995 && x <= asTimes || x >= 99.5 && x <= 100*asTimes {
 					most = 3
 				}
 				if len(digits) > most {
