@@ -16,7 +16,6 @@ import (
 // ratios fit the rate of the lab's links. Nothing is left behind.
 func TestClusterSuite(t *testing.T) {
 	long.Test(t)
-	t.Parallel()
 	needsRoot(t)
 	s := newStage(t)
 	made := func() (all []string) { // namespaces, state files and directories of labs that runs made

@@ -93,7 +93,6 @@ func ioOf(pid int, counter string) (n int64) {
 // stores refuse requests in several ways.
 func TestClusterFaults(t *testing.T) {
 	long.Test(t)
-	t.Parallel()
 	needsRoot(t)
 	s := newStage(t)
 	l, err := lab.Up(t.Context(), lab.Config{Name: "tfaults", Nodes: 3, Rate: 80e6, Dir: s.mkdir("lab")})
@@ -234,7 +233,7 @@ func TestGuestExportDies(t *testing.T) {
 	s.write("plan.yaml", strings.NewReplacer("DISK", s.path("a"), "IMAGES", s.path("b")).Replace(`
 machines:
   node: {node: node01}
-  guest: {on: node, qemu: {memory: 256MiB}}
+  guest: {on: node, qemu: {memory: 512MiB}}
 targets:
   disk: {dir: DISK}
   export: {on: node, nbd: {path: IMAGES, size: 128MiB}}

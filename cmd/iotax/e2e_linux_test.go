@@ -974,7 +974,7 @@ func TestSavedRuns(t *testing.T) {
 	// If one id is unknown, rm removes no run.
 	s.iotax("rm", id, "nosuchrun").refuses(t, 1, "nosuchrun")
 	s.iotax("show", "--trial", "0").refuses(t, 2, "the first is 1")
-	s.iotax("show", "--raw").refuses(t, 2, "--raw needs --trial N")
+	s.iotax("show", "--raw").refuses(t, 2, "--raw and --profile need --trial N")
 	s.iotax("show", "--raw", "--trial", "9").refuses(t, 1, "trial 9", "not found", "hint: `iotax show "+id+"`")
 	s.iotax("show", "--trial", "9").refuses(t, 1, "trial 9", "no such trial", "hint: iotax show "+id)
 	s.iotax("show", "--raw", "--trial", "1").works(t, 0, `"fio version"`)

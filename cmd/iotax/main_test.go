@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(waiting{m}, programs)
 }
 
-// waiting runs at least six parallel tests at the same time, because they mostly wait for guests, engines and
+// waiting runs at least four parallel tests at the same time, because they mostly wait for guests, engines and
 // deadlines.
 type waiting struct{ *testing.M }
 
@@ -51,7 +51,7 @@ func (m waiting) Run() int {
 	flag.Parse()
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
-	if n := max(6, runtime.GOMAXPROCS(0)); !asked {
+	if n := max(4, runtime.GOMAXPROCS(0)); !asked {
 		if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 			panic(err)
 		}

@@ -14,7 +14,6 @@ import (
 // fio, because the test cannot download packages.
 func TestContainerImage(t *testing.T) {
 	long.Test(t)
-	t.Parallel()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
