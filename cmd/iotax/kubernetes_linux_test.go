@@ -126,6 +126,9 @@ func TestKubernetes(t *testing.T) {
 	pods := func() string {
 		return strings.TrimSpace(c.Kubectl(t, "", "get", "pods,pvc,jobs", "-n", "iotax", "-o", "name"))
 	}
+	release := func() { // a released volume can be claimed again only after its claimRef is removed
+		c.Kubectl(t, "", "patch", "pv", "raw-0", "raw-1", "--type=merge", `-p={"spec":{"claimRef":null}}`)
+	}
 
 	t.Run("two storage classes in one line", func(t *testing.T) {
 		run("k8s://storageclass/local", "k8s://storageclass/fast").works(t, 0, "k8s://storageclass/fast")
@@ -166,7 +169,10 @@ kind: PersistentVolumeClaim
 metadata: {name: device, namespace: iotax}
 spec: {accessModes: [ReadWriteOnce], storageClassName: raw, volumeMode: Block, resources: {requests: {storage: 32Mi}}}
 `, "apply", "-f", "-")
-		defer c.Kubectl(t, "", "delete", "-n", "iotax", "pvc/data", "pvc/device")
+		defer func() {
+			c.Kubectl(t, "", "delete", "-n", "iotax", "pvc/data", "pvc/device")
+			release()
+		}()
 		s.write("claim.yaml", `
 machines: {pod: {k8s: {runtime_class: plain}}}
 targets: {claim: {on: pod, claim: {name: data}}, device: {on: pod, claim: {name: device, mode: block}}}
@@ -264,8 +270,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		s.iotax(write...).refuses(t, 1, "block devices are only read, and the job writes", "iotax run --destroy pod:/dev/claim-raw")
 		s.iotax(append(write, "--destroy", "/dev/claim-raw")...).refuses(t, 2, "no target of the plan is this block device", "pod:/dev/claim-raw")
 		named := func() result {
-			// A released volume can be claimed again only after its claimRef is removed.
-			c.Kubectl(t, "", "patch", "pv", "raw-0", "raw-1", "--type=merge", `-p={"spec":{"claimRef":null}}`)
+			release()
 			return s.iotax(append(write, "--destroy", "pod:/dev/claim-raw")...)
 		}
 		// The pod cannot see the node's processes, mounts and files, and has no tool that detects signatures.
