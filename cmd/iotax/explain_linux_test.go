@@ -156,7 +156,6 @@ measure: {protocol: "fixed:6x1s", ramp: 200ms}
 // the host's file system.
 func TestExplainsSlowServer(t *testing.T) {
 	long.Test(t)
-	t.Parallel()
 	cpu := func(s *stage, _ string) (procs string) { return s.starved() }
 	reads := func(s *stage, dir string) (procs string) { l := s.limited(dir); l.set(5); return l.joined }
 	for _, x := range []struct {
@@ -168,7 +167,6 @@ func TestExplainsSlowServer(t *testing.T) {
 		{"sftp-server", "sshfs: {of: here}", "4x1s", "host file system", reads},
 	} {
 		t.Run(x.server+"/"+strings.ReplaceAll(x.stage, " ", "-"), func(t *testing.T) {
-			t.Parallel()
 			s := newStage(t)
 			dir := s.private()
 			procs := x.plant(s, dir)
