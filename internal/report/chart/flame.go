@@ -12,15 +12,15 @@ type Flame struct {
 // A Panel is one flame graph.
 type Panel struct {
 	Heading string
-	Flames  []Flames
+	Frames  []Frame
 }
 
-// A Flames is a function in a panel. The functions that it called are drawn above it, side by side.
-type Flames struct {
+// A Frame is a function in a panel. The functions that it called are drawn above it, side by side.
+type Frame struct {
 	Name, Title string  // Title is shown on hover
 	Share       float64 // of the panel
 	Level       int     // shade: above 0 for more than the reference, below 0 for less; up to Levels
-	Above       []Flames
+	Above       []Frame
 }
 
 const (
@@ -37,9 +37,9 @@ func (f Flame) draw() *canvas {
 	for _, p := range f.Panels {
 		c.tone = ""
 		c.text(0, c.height+14, "head", "", shorten(p.Heading, perLine(c.width)))
-		depth := depthOf(p.Flames, c.width)
+		depth := depthOf(p.Frames, c.width)
 		c.height += 22 + flameHeight*float64(depth)
-		c.flames(p.Flames, 0, c.height)
+		c.frames(p.Frames, 0, c.height)
 		c.height += 14
 		drawn = drawn || depth > 0
 	}
@@ -50,7 +50,7 @@ func (f Flame) draw() *canvas {
 }
 
 // depthOf returns the number of rows that are drawn for functions and those above them.
-func depthOf(all []Flames, width float64) (depth int) {
+func depthOf(all []Frame, width float64) (depth int) {
 	for _, x := range all {
 		if x.Share*width >= thinnest {
 			depth = max(depth, 1+depthOf(x.Above, width))
@@ -59,8 +59,8 @@ func depthOf(all []Flames, width float64) (depth int) {
 	return depth
 }
 
-// flames draws functions side by side, starting at x. y is their lower edge.
-func (c *canvas) flames(all []Flames, x, y float64) {
+// frames draws functions side by side, starting at x. y is their lower edge.
+func (c *canvas) frames(all []Frame, x, y float64) {
 	for _, f := range all {
 		w := f.Share * c.width
 		if w >= thinnest {
@@ -78,7 +78,7 @@ func (c *canvas) flames(all []Flames, x, y float64) {
 			if n := perLine(w - 4); n >= 4 {
 				c.add(shape{class: "label", x: x + 3, y: y - 5, text: shorten(f.Name, n), title: f.Title})
 			}
-			c.flames(f.Above, x, y-flameHeight)
+			c.frames(f.Above, x, y-flameHeight)
 		}
 		x += w
 	}

@@ -47,7 +47,7 @@ func flame(width float64, all ...report.Profile) chart.Flame {
 	for _, x := range all {
 		for _, t := range x.Targets {
 			if t.Unknown == "" {
-				f.Panels = append(f.Panels, chart.Panel{Heading: x.Workload + ", " + t.Target + ": " + format.Number(t.Total, iotax.Seconds) + " of CPU time per " + x.Per, Flames: flames(t.Stacks, t)})
+				f.Panels = append(f.Panels, chart.Panel{Heading: x.Workload + ", " + t.Target + ": " + format.Number(t.Total, iotax.Seconds) + " of CPU time per " + x.Per, Frames: frames(t.Stacks, t)})
 			}
 		}
 	}
@@ -57,13 +57,13 @@ func flame(width float64, all ...report.Profile) chart.Flame {
 // shades contains the minimum difference for each shade of a flame graph, as a share of the CPU time of the target.
 var shades = []float64{.01, .03, .1, .3, .5}
 
-func flames(all map[string]*report.Frame, t report.Profiled) (out []chart.Flames) {
+func frames(all map[string]*report.Frame, t report.Profiled) (out []chart.Frame) {
 	time := func(v float64) string {
 		return format.Number(stat.Interval{Estimate: v, Lo: v * .995, Hi: v * 1.005}, iotax.Seconds)
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		f := all[name]
-		x := chart.Flames{Name: name, Share: f.Time / t.Total.Estimate, Above: flames(f.Below, t)}
+		x := chart.Frame{Name: name, Share: f.Time / t.Total.Estimate, Above: frames(f.Below, t)}
 		x.Title = name + ": " + time(f.Time) + ", " + format.Percent(x.Share)
 		if !math.IsNaN(f.More) {
 			for _, least := range shades {
