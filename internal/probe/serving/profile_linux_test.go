@@ -40,9 +40,7 @@ func main() {
 // The profile contains the CPU time of a process that has ended, in the functions that used it and in their callers. It
 // does not contain other processes.
 func TestProfile(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to load eBPF programs")
-	}
+	needsRoot(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "burner.go"), []byte(burner), 0o600); err != nil {
 		t.Fatal(err)
@@ -112,9 +110,7 @@ func TestProfile(t *testing.T) {
 
 // A process that uses no CPU time has no profile.
 func TestProfileNothing(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to load eBPF programs")
-	}
+	needsRoot(t)
 	stop, err := Profile(func() []int { return []int{1 << 22} })
 	if err != nil {
 		t.Fatal(err)

@@ -13,12 +13,17 @@ import (
 	"time"
 )
 
-// begin starts the command and then measures its process.
-func begin(t *testing.T, cmd *exec.Cmd, by Protocol) (stop func() (Times, error)) {
+func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to load eBPF programs")
 	}
+}
+
+// begin starts the command and then measures its process.
+func begin(t *testing.T, cmd *exec.Cmd, by Protocol) (stop func() (Times, error)) {
+	t.Helper()
+	needsRoot(t)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -190,9 +195,7 @@ func TestStates(t *testing.T) {
 
 // A process that starts during the measurement counts too. Without a process, stop returns an error.
 func TestLateProcess(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to load eBPF programs")
-	}
+	needsRoot(t)
 	pids := make(chan int, 1)
 	var known []int
 	stop, err := Start(func() []int {
