@@ -328,7 +328,7 @@ func TestExplainsOtherMachines(t *testing.T) {
 	s := newStage(t)
 	dir := s.private()
 	limit := s.limited(dir)
-	limit.set(20)
+	limit.set(40) // enough I/Os that one at each end of a trial does not matter
 	d := s.sshd(os.Getenv("PATH"))
 	s.knows(d)
 	if err := os.WriteFile(limit.joined, []byte(strconv.Itoa(d.pid)), 0); err != nil {
@@ -347,7 +347,7 @@ measure: {protocol: "fixed:4x500ms", ramp: 100ms}
 `, d.port, dir))))
 	x.holds(t, "above the block layer")
 	for _, e := range x.Targets {
-		if n := len(e.Stages); n != 2 || e.Stages[1].Name != "device" || len(e.Missing) > 0 || e.Stages[1].Requests < .9 || e.Stages[1].Requests > 1.1 {
+		if n := len(e.Stages); n != 2 || e.Stages[1].Name != "device" || len(e.Missing) > 0 || e.Stages[1].Requests < .9 || e.Stages[1].Requests > 1.15 {
 			t.Errorf("%+v", e)
 		}
 	}

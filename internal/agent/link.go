@@ -29,7 +29,7 @@ type Link struct {
 	// Log receives progress messages for the user; nil discards them. Set it before the first call.
 	Log func(format string, args ...any)
 
-	// Patience limits how long the agent may take to start; 0 means one minute. While iotax copies the agent, each write
+	// Patience limits how long the agent may take to start; 0 means two minutes. While iotax copies the agent, each write
 	// restarts the time.
 	Patience time.Duration
 
@@ -181,8 +181,9 @@ type cannot string
 func (c cannot) Error() string        { return string(c) }
 func (c cannot) Is(target error) bool { return target == errors.ErrUnsupported }
 
-// answerTime is the default of Link.Patience.
-const answerTime = time.Minute
+// answerTime is the default of Link.Patience. A pod on an emulated node once needed more than a minute to check and start
+// the copied program.
+const answerTime = 2 * time.Minute
 
 // progress restarts the silence timer at each write.
 type progress struct {
