@@ -24,8 +24,10 @@ demo: build
 	@scripts/need demo
 	bin/iotax demo
 
-build:
-	$(BUILD) -o bin/iotax ./cmd/iotax
+# bin/iotax embeds the agents of this system and of its Linux guests. An agent has a quarter of the size of iotax.
+build: SYSTEMS = $(sort $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH) linux/$(shell $(GO) env GOARCH))
+build: agents
+	$(BUILD) -tags agents -o bin/iotax ./cmd/iotax
 
 # iotax-agent for each of SYSTEMS, for other machines. Releases and packages embed them: -tags agents. See
 # internal/agent/program.go.
@@ -41,14 +43,17 @@ agents:
 # make test runs the tests that take a few seconds each, in about ten minutes. make test-all runs all, as CI does (long.Test).
 # Packages that measure, or that look at the whole machine, run one by one. Of the others, three run at a time, because they wait for guests.
 # IOTAX_TEST_REPEATS=1 adds tests that repeat others by other means: Podman, the cluster over SSH.
-ALONE = ./cmd/iotax ./internal/doctor ./internal/lab ./internal/leftover ./internal/machine/pod ./internal/object ./internal/probe/... ./internal/run ./internal/workload ./internal/workload/command ./internal/workload/fiojob
+ALONE = ./internal/doctor ./internal/lab ./internal/leftover ./internal/machine/pod ./internal/object ./internal/probe/... ./internal/run ./internal/workload ./internal/workload/command ./internal/workload/fiojob
 test: SHORT = -short
 test-all: kubernetes
 test test-all: build
 	@scripts/need test
 	@bin/iotax kernel --fetch -q >/dev/null
-	$(GO) test -p 3 -timeout 60m $(SHORT) $(TESTFLAGS) $(or $(filter-out $(shell $(GO) list $(ALONE)),$(shell $(GO) list ./...)),$(error go list names no packages)); others=$$?; \
-	$(GO) test -p 1 -timeout 60m $(SHORT) $(TESTFLAGS) $(ALONE) && exit $$others
+	@status=0; set -x; \
+	$(GO) test -p 3 -timeout 60m $(SHORT) $(TESTFLAGS) $(or $(filter-out $(shell $(GO) list $(ALONE) ./cmd/iotax),$(shell $(GO) list ./...)),$(error go list names no packages)) || status=1; \
+	$(GO) test -timeout 60m $(SHORT) $(TESTFLAGS) -tags agents ./cmd/iotax || status=1; \
+	$(GO) test -p 1 -timeout 60m $(SHORT) $(TESTFLAGS) $(ALONE) || status=1; \
+	exit $$status
 
 # Tests with real container engines, and tests with a real cluster of one node.
 test-containers: export IOTAX_TEST_REPEATS = 1

@@ -9,11 +9,14 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"iotax"
 )
 
 // A program is an agent that can be copied to machines of its system.
@@ -41,6 +44,37 @@ var carried = sync.OnceValues(func() ([]program, error) {
 	p, err := self()
 	return []program{p}, err
 })
+
+// Unpack returns the path of the embedded agent for a system, as a file agent-SHA256 in dir. It returns "" if this
+// program has no embedded agents.
+func Unpack(dir, system string) (string, error) {
+	if embedded == nil {
+		return "", nil
+	}
+	programs, err := carried()
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(programs, func(p program) bool { return p.system == system })
+	if i < 0 {
+		why, _ := lacking(system, programs)
+		return "", why
+	}
+	p := programs[i]
+	path := filepath.Join(dir, "agent-"+p.hash)
+	if st, err := os.Stat(path); err == nil && st.Size() == p.size {
+		return path, nil
+	}
+	r, err := p.open()
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	return path, iotax.WriteWhole(path, 0o755, func(w io.Writer) error {
+		_, err := io.Copy(w, r)
+		return err
+	})
+}
 
 // programsOf lists the agents in dir. Their files are named agents/OS-ARCHITECTURE-SHA256-SIZE.gz.
 func programsOf(dir fs.FS) (all []program, err error) {
@@ -99,15 +133,12 @@ func lacking(uname string, programs []program) (why cannot, hint string) {
 	for _, p := range programs {
 		have = append(have, p.system)
 	}
+	hint = "measure with an iotax that was built on a machine of that system"
 	for system, u := range unames {
 		if u == uname {
-			uname = system
+			uname, hint = system, "use a release of iotax: it has agents for Linux, macOS and Windows on amd64 and arm64"
 		}
 	}
 	slices.Sort(have)
-	why = cannot(fmt.Sprintf("it runs %s, and this iotax has agents for %s only", uname, strings.Join(have, ", ")))
-	if embedded == nil {
-		return why, "use a release of iotax, or build with make agents: those have agents for Linux, macOS and Windows on amd64 and arm64"
-	}
-	return why, "measure with an iotax that was built on a machine of that system"
+	return cannot(fmt.Sprintf("it runs %s, and this iotax has agents for %s only", uname, strings.Join(have, ", "))), hint
 }

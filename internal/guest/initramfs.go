@@ -17,6 +17,7 @@ import (
 	"github.com/u-root/u-root/pkg/cpio"
 
 	"iotax"
+	"iotax/internal/agent"
 )
 
 // The guest always loads bootModules. lazyModules are also in the initramfs. They are loaded only if the command line
@@ -28,7 +29,7 @@ var (
 )
 
 // Initramfs creates, in cacheDir, the initramfs that boots k with the program `binary` as /init. It returns the path of
-// the initramfs. An empty binary means the running program. The program must be a static Linux binary for this
+// the initramfs. An empty binary means the embedded agent, or the running program if it has none. The program must be a static Linux binary for this
 // machine's architecture that calls Main when IsInit returns true.
 //
 // The archive is not compressed, because decompression would take the guest longer than reading the larger file.
@@ -36,9 +37,16 @@ func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "build initramfs", On: binary, Err: err, Hint: hint}
 	}
+	dir := filepath.Join(cacheDir, "guest")
 	if binary == "" {
-		var err error
-		if binary, err = os.Executable(); err != nil {
+		err := os.MkdirAll(dir, 0o755)
+		if err == nil {
+			binary, err = agent.Unpack(dir, "linux/"+runtime.GOARCH)
+		}
+		if err == nil && binary == "" {
+			binary, err = os.Executable()
+		}
+		if err != nil {
 			return fail(err, "")
 		}
 	}
@@ -55,7 +63,6 @@ func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "5|%s|%d|%d|%s|%s|%d|%d", binary, st.Size(), st.ModTime().UnixNano(),
 		k.Release, k.Modules, kst.Size(), kst.ModTime().UnixNano()))
-	dir := filepath.Join(cacheDir, "guest")
 	path := filepath.Join(dir, fmt.Sprintf("initramfs-%x.cpio", sum[:8]))
 	if exists(path) {
 		now := time.Now()
@@ -93,6 +100,7 @@ func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (
 		return fail(err, "")
 	}
 	prune(dir, "initramfs-*.cpio", 4, 0)
+	prune(dir, "agent-*", 4, 0)
 	return path, nil
 }
 

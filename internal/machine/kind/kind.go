@@ -33,7 +33,7 @@ type Options struct {
 	WorkDir  string                           // working directory of the run on this host; removed after the run
 	Existing bool                             // make nothing: if the machine does not exist, Open returns iotax.ErrGone
 	Log      func(format string, args ...any) // prints progress for the user; may be nil
-	Init     string                           // program that built-in guests boot as /init; "" means the running program
+	Init     string                           // program that built-in guests boot as /init; "" means the agent
 }
 
 // Logf prints progress for the user if Log is set.
