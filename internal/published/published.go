@@ -30,8 +30,8 @@ type Figure struct {
 
 // caveats contains the problems of data sets that a reader must know before quoting them.
 var caveats = map[string]string{
-	"tart":   "Its bandwidths were printed from KiB/s as if they were kB/s and read 2.3 % low; sizes have two digits. The page cache took the writes, depths differ between the two sides, and its sync test ran half a second.",
-	"randrw": "One run a target; the places named with a colon were not measured: fio splits a path there.",
+	"tart":   "Its bandwidths are KiB/s labelled as kB/s, so they are 2.3 % too low. Sizes have two digits. The page cache took the writes, the two sides have different queue depths, and the sync test ran for half a second.",
+	"randrw": "One run for each target. Places with a colon in their names were not measured, because fio splits a path there.",
 }
 
 // Caveat returns the problems of a data set that a reader must know before quoting it, or "" if none are known.

@@ -69,7 +69,7 @@ func (b *builder) shares() {
 				}
 			}
 			if len(b.Target(r.Target).Against) > 0 && r.Against == "" && len(r.Shares) == 0 && len(r.Values()) > 0 {
-				b.note(r, rules.ComparedWithAnother.Hinting("").Found(iotax.AboutCell(r.Target, s.Workload), "no verdict, for what the plan holds it against does other work"),
+				b.note(r, rules.ComparedWithAnother.Hinting("").Found(iotax.AboutCell(r.Target, s.Workload), "no verdict, because the plan compares it with a target that does other work"),
 					Item{Cells: []Cell{{r.Target, s.Workload}}})
 			}
 		}

@@ -105,7 +105,7 @@ func (d *Trend) Document(served bool) block.Document {
 	}
 	add(quiet("Change points are found by E-divisive, with permutations: without a change, one in a hundred such trends shows one, "+
 		"whatever the noise; runs that resemble their neighbours show more. A change lasts for three runs at least. "+
-		"The interval takes its place as given, and is a little too narrow for that."), block.Heading{Text: "Runs", ID: "points"})
+		"The interval ignores that the place of the change is uncertain, so it is a little too narrow."), block.Heading{Text: "Runs", ID: "points"})
 
 	runs := block.Table{Head: []string{"started (UTC)", "name", d.label, "remarks"}, Wraps: []int{1, 3}}
 	if d.ByRatio {

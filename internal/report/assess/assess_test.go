@@ -341,7 +341,7 @@ func sentenceCases() map[string]assessCase {
 		"memory below": {cells: []reporttest.CellSpec{reporttest.Reads("disk", 10000, func(c *reporttest.CellSpec) {
 			c.Findings = []iotax.Finding{{Rule: "host-memory", Severity: iotax.Info, Evidence: "14 µs"}}
 			c.Values["read.latency.mean"] = 14e-6
-		}), loss}, kind: SaysMemory, want: "disk is the memory of the machine below, not a device (4k read: one at a time takes 14 µs): of a device's speed the others would keep more."},
+		}), loss}, kind: SaysMemory, want: "disk is the memory of the machine below, not a device (4k read: one at a time takes 14 µs): against a device, the other targets would keep a larger share of the speed."},
 		"memory of the others": {cells: []reporttest.CellSpec{disk, cond(iotax.Finding{Rule: "host-memory", Severity: iotax.Info, Evidence: "14 µs"})}, kind: SaysMemory},
 		"a device":             {cells: []reporttest.CellSpec{disk, loss}, kind: SaysMemory},
 		"quiet":                {cells: []reporttest.CellSpec{disk, loss, noisy("b", .05)}, kind: SaysNoise},

@@ -142,7 +142,7 @@ func (a *assessing) memory(cells []assessed) {
 		if len(took) > 0 {
 			by = fmt.Sprintf(" (%s: one at a time takes %s)", c.s.Workload, format.Number(format.Lone(stat.Median(took).Estimate), iotax.Seconds))
 		}
-		text := fmt.Sprintf("%s is the memory of the machine below, not a device%s: of a device's speed the others would keep more.", base.Target, by)
+		text := fmt.Sprintf("%s is the memory of the machine below, not a device%s: against a device, the other targets would keep a larger share of the speed.", base.Target, by)
 		a.say(Sentence{Kind: SaysMemory, Figures: []Figure{{Target: base.Target, Workload: c.s.Workload, Metric: c.s.Metric}},
 			Causes: []Cause{{rules.HostMemory.ID, text}}, Notes: a.notes(base, rules.HostMemory.ID), Text: text})
 	}

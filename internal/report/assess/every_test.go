@@ -230,7 +230,7 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"Invalid results: ", "sentence/condemned", "sentence/fair"},
 	{". Warnings: ", "sentence/condemned and doubted", "sentence/condemned"},
 	{" (%s: one at a time takes %s)", "sentence/memory below", "sentence/a device"},
-	{"%s is the memory of the machine below, not a device%s: of a device's speed the others would keep more.", "sentence/memory below", "sentence/memory of the others"},
+	{"%s is the memory of the machine below, not a device%s: against a device, the other targets would keep a larger share of the speed.", "sentence/memory below", "sentence/memory of the others"},
 
 	{"%s: of %d ways to upload %s in parts, %s uploads fastest, %s", "sentence/best parts", "sentence/one part size"},
 	{"; it makes no difference: all are within %s of it.", "sentence/parts the same", "sentence/parts alike"},

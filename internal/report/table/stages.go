@@ -45,7 +45,10 @@ func StageLines(x report.Explanation) (t block.Table, key string) {
 	return t, strings.Join(named, ", ")
 }
 
-func letter(i int) string { return string(rune('a' + i%26)) }
+func letter(i int) string {
+	const all = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return all[i%len(all):][:1]
+}
 
 // letters returns a bar in which each stage has its letter. Lengths are proportional to times: a bar of `width`
 // letters represents the time `most`.
