@@ -175,7 +175,7 @@ func TestExplainsSlowServer(t *testing.T) {
 machines: {guest: {qemu: {memory: 512MiB, cpus: 1}}}
 targets:
   here: {dir: %s}%s
-workloads: {read: {fio: {rw: randread, bs: 4k, size: 64MiB}}}
+workloads: {read: {fio: {rw: randread, bs: 4k, size: 48MiB}}}
 measure: {protocol: "fixed:5x2s", ramp: 200ms}
 `, dir, x.targets)))
 			r.afterTrials(2 + 2*len(x.servers)) // the first round: the file is written
