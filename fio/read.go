@@ -321,8 +321,8 @@ func (s *scanner) finish(head []byte, name string) []Part {
 	return oneEach(s.parts)
 }
 
-// oneEach removes runs that the input also contains in a more exact format. A part replaces one run in each other
-// format.
+// oneEach removes runs that the input also contains in a more exact format. Each remaining part replaces at most one
+// run per format.
 func oneEach(parts []Part) []Part {
 	ranks := map[Kind]int{KindTerse: 1, KindText: 2, KindJSON: 3, KindJSONPlus: 4}
 	gone, measured, rank := make([]bool, len(parts)), make([][]*Job, len(parts)), make([]int, len(parts))

@@ -139,8 +139,8 @@ type Percentile struct {
 	Seconds float64
 }
 
-// A Bin counts the I/Os with about the same latency. fio uses 64 bins per power of two, so the error is at most
-// 1/128.
+// A Bin counts the I/Os with about the same latency. fio uses 64 bins per power of two, so the relative error is at
+// most 1/128.
 type Bin struct {
 	Nanoseconds uint64
 	Count       uint64

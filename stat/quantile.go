@@ -93,7 +93,8 @@ func (t *Tail) Alone(q float64) bool { return beyond(t.N, q) >= MinBeyond }
 // Pool sets t.Bins to a copy of the bins that can affect the quantile of several trials together. least is the
 // smallest Log of these trials. The first bin of the copy also counts the I/Os in all lower bins.
 func (t *Tail) Pool(bins []iotax.Bin, least float64) {
-	from := math.Exp(least) * (1 - 4*HistogramError) // includes the quantile's bin and the neighbour that determines the width of that bin
+	// The bins from here on include the quantile's bin, and the neighbour that determines the width of that bin.
+	from := math.Exp(least) * (1 - 4*HistogramError)
 	low := 0
 	for low < len(bins) && bins[low].Value < from {
 		low++

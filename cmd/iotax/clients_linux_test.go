@@ -264,7 +264,7 @@ measure: {protocol: fixed:2x300ms, ramp: 100ms}
 	s.iotax(run()...).refuses(t, exitError, "ssh://127.0.0.1", "has fio-3.1", "must be of one version", "hint: install the same version")
 }
 
-// commandsWith returns the fio servers of this host whose socket is below path.
+// commandsWith returns the command lines of the fio servers on this host whose socket path begins with path.
 func commandsWith(t *testing.T, path string) (found []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -65,8 +65,8 @@ func (x explanation) holds(t *testing.T, stages ...string) {
 	}
 }
 
-// QEMU limits the second disk, so the difference is in QEMU, not in the guest, the queue or the device. With a lower limit, the few
-// I/Os of the guest itself would take a large share of a trial's time.
+// QEMU limits the second disk, so the difference is in QEMU, not in the guest, the queue or the device. With a lower
+// limit, the few I/Os of the guest itself would take a large share of a trial's time.
 func TestExplainsThrottle(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

@@ -113,7 +113,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The report also counts the trials of the interrupted round, which is incomplete.
+	// Remove the numbers of trials. The cluster's report also counts the trials of the interrupted round.
 	all := regexp.MustCompile(` n=[4-6] `)
 	if here, there := all.ReplaceAllString(structure(t, alone.stdout), " "), all.ReplaceAllString(structure(t, string(whole)), " "); here != there {
 		t.Errorf("measured here:\n%s\nby the cluster:\n%s", here, there)

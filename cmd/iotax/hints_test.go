@@ -64,7 +64,7 @@ func TestHintsCanBeFollowed(t *testing.T) {
 // values.
 var elsewhere = []string{"iotop", "caffeinate", "writeback"}
 
-// takesFlag reports whether a command of iotax accepts these flags.
+// takesFlag reports whether a command of iotax accepts the flags in text.
 func takesFlag(text string) bool {
 	taken := false
 	var try func(c *cobra.Command)

@@ -112,7 +112,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		printError(stderr, err.Error(), err, exitInterrupted, a.json)
 		return exitInterrupted
 	case ctx.Err() != nil:
-		mustUndo() // if main has already printed this, wait here until it ends the process
+		mustUndo() // if main has already printed "interrupted", this call blocks until main exits
 		printError(stderr, "interrupted", context.Cause(ctx), exitInterrupted, a.json)
 		return exitInterrupted
 	case errors.Is(err, iotax.ErrUsage) || errors.As(err, &wrong) || isCobraUsage(err):

@@ -23,8 +23,8 @@ func urgent() []string {
 	return []string{"chrt", "-f", "20"}
 }
 
-// serverOfOne serves a block device over NBD. A read takes service, and reads run one after the other. It returns the
-// URL, and the file that logs the begin and end of each read.
+// serverOfOne starts an NBD server that processes one read at a time. Each read takes the time `service`. serverOfOne
+// returns the server's URL and the path of a log with the start and the end of each read.
 func serverOfOne(t *testing.T, service time.Duration) (url, log string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -103,8 +103,8 @@ func (s *source) Read(p []byte) (int, error) {
 	return 0, s.err
 }
 
-// finish cancels the call when the other end closes it. It waits for this in the background. The other end must send
-// nothing more.
+// finish starts a goroutine that cancels the call when the other end closes the stream. The other end must not send
+// more data.
 func (s *source) finish() {
 	go func() {
 		_, _ = io.Copy(io.Discard, s.stream)

@@ -19,8 +19,8 @@ import (
 	"iotax/internal/agent"
 )
 
-// A SQLite runs transactions in a SQLite database, one after the other on one connection. The tables and the transaction
-// tpcb are those of pgbench.
+// A SQLite runs transactions in a SQLite database, one after the other on one connection. The tables and the
+// transaction tpcb are those of pgbench.
 type SQLite struct {
 	Dir          string // MakeSQLite creates it, replacing an old one
 	Accounts     int

@@ -29,8 +29,8 @@ var (
 )
 
 // Initramfs creates, in cacheDir, the initramfs that boots k with the program `binary` as /init. It returns the path of
-// the initramfs. An empty binary means the embedded agent, or the running program if it has none. The program must be a static Linux binary for this
-// machine's architecture that calls Main when IsInit returns true.
+// the initramfs. If binary is empty, it uses the embedded agent, or the running program if no agent is embedded. The
+// program must be a static Linux binary for this machine's architecture that calls Main when IsInit returns true.
 //
 // The archive is not compressed, because decompression would take the guest longer than reading the larger file.
 func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (string, error) {

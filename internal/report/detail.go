@@ -29,7 +29,7 @@ type DistributionCell struct {
 	Quantiles []Quantile // ascending
 }
 
-// At returns the quantile q, or NaN beyond the last known quantile.
+// At returns the value of the first known quantile at or above q, or NaN if q is beyond the last one.
 func (c DistributionCell) At(q float64) float64 {
 	for _, x := range c.Quantiles {
 		if x.Q >= q {

@@ -42,7 +42,7 @@ type Model struct {
 	Step       float64 // logarithm of a step in both arms
 	StepWithin float64 // the step is at a uniform time in [0, StepWithin]
 	Bucket     float64 // seconds of burst in a full token bucket of both arms
-	Refill     float64 // rate at which the bucket fills, and rate of an empty bucket
+	Refill     float64 // fill rate of the bucket, and the arm's rate when the bucket is empty; 1 is the full rate
 
 	StallRate   float64 // stalls per second; both arms, independently
 	StallLength float64 // mean length in seconds, geometric distribution

@@ -23,7 +23,7 @@ import (
 const Alpha = 0.05
 
 const (
-	pilot       = 2    // rounds of the screening after which values that cannot be used are removed
+	pilot       = 2    // number of screening rounds before unusable values are removed
 	fewCombos   = 6    // up to this number, all combinations are compared without screening
 	maxFinal    = 9    // up to this number, all combinations of the factors with a gain enter the final
 	maxHidden   = 3    // maximum number of interactions that add factors to the final

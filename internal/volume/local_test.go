@@ -265,7 +265,7 @@ func TestDirRefuses(t *testing.T) {
 	}
 }
 
-// elsewhere is this host as another machine. Its agent runs in this process, so it has the same kernel.
+// elsewhere presents this host as another machine. Its agent runs in this process, so it has the same kernel.
 type elsewhere struct{ iotax.Machine }
 
 // inProcess is elsewhere's link to its agent, which runs in this process.

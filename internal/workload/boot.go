@@ -72,7 +72,7 @@ func (s *Boot) Validate() error {
 type boot struct {
 	name   string
 	spec   *Boot
-	booted iotax.Machine // machine that the current trial booted; nil if there is none
+	booted iotax.Machine // machine that the current trial booted, or nil
 	root   *rootTree     // nil if the plan has no root
 }
 

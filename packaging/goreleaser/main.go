@@ -1,6 +1,7 @@
-// Command goreleaser reads a release's configuration as goreleaser itself does, which refuses keys and values that it does
-// not know, and looks for what a release of iotax has. It is a module of its own, so that iotax does not depend on
-// goreleaser; the whole of goreleaser takes many minutes to build, its idea of the configuration takes seconds.
+// Command goreleaser checks a release's configuration. It reads the file with goreleaser's parser, which rejects
+// unknown keys and values, and checks that the release has all the builds and packages of iotax. It is a separate
+// module, so that iotax does not depend on goreleaser. It uses only the parser, which builds in seconds. All of
+// goreleaser takes many minutes to build.
 package main
 
 import (
@@ -28,7 +29,7 @@ func main() {
 	fmt.Printf("%s: goreleaser reads it, and a release has all that it should\n", os.Args[1])
 }
 
-// whole finds what a release lacks.
+// whole returns an error for each part that the release lacks.
 func whole(p config.Project) error {
 	var errs []error
 	want := func(what string, has bool) {

@@ -1,6 +1,6 @@
-// Command sbom writes what a program of Go is made of, as CycloneDX in JSON: the modules that the compiler noted in it, with
-// their versions and checksums. It says nothing of the time, nor anything random, so that the same program gives the same bytes. It is a
-// module of its own, so that iotax does not depend on what it needs.
+// Command sbom writes the software bill of materials of a Go program as CycloneDX JSON: the modules in the program's
+// build information, with their versions and checksums. The output contains no time and no random data, so the same
+// program gives the same bytes. sbom is a separate module, so that iotax does not depend on sbom's dependencies.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// write writes to file what the program in a file is made of, which is itself of a version.
+// write writes the bill of materials of program, whose version is version, to file.
 func write(program, file, version string) error {
 	data, err := os.ReadFile(program)
 	if err != nil {

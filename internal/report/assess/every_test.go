@@ -37,7 +37,8 @@ func answerCases() map[string]assessCase {
 		return func(r *iotax.Run, _ []*iotax.Trial) { r.Targets = change(r.Targets) }
 	}
 	volatile := targets(func(ts []iotax.TargetInfo) []iotax.TargetInfo { ts[1].Durability = iotax.Volatile; return ts })
-	expecting := func(limits ...string) func(*iotax.Run, []*iotax.Trial) { // disk reaches 10,000 IOPS, and a about 9,500 with noise
+	// The target disk reaches 10,000 IOPS. The target "a" reaches about 9,500, with noise.
+	expecting := func(limits ...string) func(*iotax.Run, []*iotax.Trial) {
 		return func(r *iotax.Run, _ []*iotax.Trial) {
 			r.Presentation = &iotax.Presentation{}
 			for _, l := range limits {

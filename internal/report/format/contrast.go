@@ -123,7 +123,8 @@ func (c Contrast) Multiple(i stat.Interval) (value, brackets string) {
 	return value, brackets
 }
 
-// OfBaseline formats a ratio as a percentage of the baseline: "47 % [45–50]".
+// OfBaseline formats a ratio as a percentage of the baseline: "47 % [45–50]". If the interval is too wide or the
+// estimate is infinite, it returns the text of Ratio and no brackets.
 func OfBaseline(i stat.Interval) (value, brackets string) {
 	if wide(i) || math.IsInf(i.Estimate, 0) {
 		return Ratio(i), ""

@@ -355,8 +355,8 @@ func (r reading) writesAlone() bool {
 	return false
 }
 
-// lineRate compares the bandwidth of each direction with the bandwidth of the network line to the storage. A line is
-// full duplex.
+// lineRate compares the bandwidth of each direction with the bandwidth of the network line to the storage. The line is
+// full duplex, so reads and writes do not share its bandwidth.
 func (r reading) lineRate() []iotax.Finding {
 	line, ok := r.number(iotax.FactLineRate)
 	if !ok {

@@ -233,7 +233,7 @@ func Resume(ctx context.Context, db *store.Store, id string, opts *run.Options) 
 	return kinds.Saved(r)
 }
 
-// resumable returns an error if another process works on the run or the run is complete.
+// resumable returns an error if the run is complete or divided into shards, or if another process still measures it.
 func resumable(r *iotax.Run, heard store.Pulse) error {
 	fail := func(what, hint string) error {
 		return &iotax.Error{Op: "resume", On: r.ID, Err: errors.New(what), Hint: hint}

@@ -338,7 +338,7 @@ func (f *Fio) jobs() *fioJob {
 	return j
 }
 
-// A tooLittle reports a job whose files are smaller than its blocks.
+// A tooLittle reports a job whose files or io_size are smaller than one block.
 type tooLittle struct{ key, msg, hint string }
 
 func (e *tooLittle) Error() string { return e.msg }
