@@ -300,7 +300,8 @@ func runsFio(args []*syntax.Word) bool {
 	return false
 }
 
-// remote lists programs that run the rest of their command line elsewhere, such as in a container or on another machine.
+// remote lists programs that run the rest of their command line elsewhere, such as in a container or on another
+// machine.
 var remote = []string{"docker", "podman", "nerdctl", "crictl", "kubectl", "oc", "microk8s", "k3s", "ssh", "chroot", "nsenter", "ip", "lxc", "incus", "singularity", "apptainer", "srun", "pdsh", "wsl"}
 
 // others lists programs and subcommands that may have "fio" as an argument but do not run it, for example as the name

@@ -89,7 +89,8 @@ func completeWorkloads(_ *cobra.Command, _ []string, word string) ([]cobra.Compl
 	return out, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
 }
 
-// completeMetrics completes the metrics of all kinds of workloads, and the metrics that trials of any workload can have.
+// completeMetrics completes the metrics of all kinds of workloads, and the metrics that trials of any workload can
+// have.
 func completeMetrics(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	all := slices.Clone(metric.Observed)
 	for _, k := range kinds.All().Workloads {

@@ -133,8 +133,8 @@ func (s *stage) pulses(program string, stopped, running time.Duration) {
 	s.t.Cleanup(func() { close(done); wg.Wait() })
 }
 
-// The NFS server is stopped again and again, mostly while it waits for a request. So the difference is in its wake-up and in the
-// server, not in the guest's NFS client, the file system or the device.
+// The NFS server is stopped again and again, mostly while it waits for a request. So the difference is in its wake-up
+// and in the server, not in the guest's NFS client, the file system or the device.
 func TestExplainsStoppedServer(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -152,8 +152,8 @@ measure: {protocol: "fixed:6x1s", ramp: 200ms}
 	s.explained(s.iotax("run", "--explain", "--json", "--calibrate=no", plan)).holds(t, "network and wake-up", "NFS server")
 }
 
-// virtiofsd gets hardly any CPU, or the reads of two file servers are delayed above the device. The difference is in virtiofsd, or
-// in the host's file system.
+// virtiofsd gets hardly any CPU, or the reads of two file servers are delayed above the device. The difference is in
+// virtiofsd, or in the host's file system.
 func TestExplainsSlowServer(t *testing.T) {
 	long.Test(t)
 	cpu := func(s *stage, _ string) (procs string) { return s.starved() }
@@ -230,8 +230,8 @@ func (s *stage) starved() (procs string) {
 	return filepath.Join(dir, "cgroup.procs")
 }
 
-// A place without a block device is reported as missing, and a workload without latencies has no stages. Both runs succeed.
-// The first run also has profiles, which contain fio and the kernel.
+// A place without a block device is reported as missing, and a workload without latencies has no stages. Both runs
+// succeed. The first run also has profiles, which contain fio and the kernel.
 func TestExplainsNothing(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -301,7 +301,8 @@ func (s *stage) profiled(r result) {
 	}
 }
 
-// nbdkit waits 20 ms before each read. The difference is in the server, not in the client, the file system or the device.
+// nbdkit waits 20 ms before each read. The difference is in the server, not in the client, the file system or the
+// device.
 func TestExplainsSlowExport(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -325,8 +326,8 @@ measure: {protocol: "fixed:6x400ms", ramp: 100ms}
 	}
 }
 
-// Reads of the machine over SSH are limited above the device. A container on this host, and a machine over SSH, have the
-// stages of this kernel. All I/Os reach the right device, and the difference is above it.
+// Reads of the machine over SSH are limited above the device. A container on this host, and a machine over SSH, have
+// the stages of this kernel. All I/Os reach the right device, and the difference is above it.
 func TestExplainsOtherMachines(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

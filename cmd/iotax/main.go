@@ -184,8 +184,8 @@ var cobraCount = regexp.MustCompile(`^(accepts|accepts at most|requires at least
 
 var cobraWord = regexp.MustCompile(`^(?:unknown command|invalid argument) "(.+)" for ".+"$`)
 
-// wrongArguments rewords cobra's errors about the number of arguments and about an unknown command or argument, and adds
-// a hint.
+// wrongArguments rewords cobra's errors about the number of arguments and about an unknown command or argument, and
+// adds a hint.
 func wrongArguments(c *cobra.Command, text string) string {
 	if problem, near, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // an unknown command
 		return problem + "\n  hint: did you mean " + strings.Join(strings.Fields(near), ", ") + "?"

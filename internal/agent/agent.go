@@ -1,5 +1,5 @@
-// Package agent calls Go functions on machines. A package declares a function with New. On this host the call runs in this
-// process. On another machine an iotax process there, the agent, runs the same function.
+// Package agent calls Go functions on machines. A package declares a function with New. On this host the call runs in
+// this process. On another machine an iotax process there, the agent, runs the same function.
 //
 // Each machine has one session with its agent (see Link). A session is a yamux connection, usually over the standard
 // input and output of the agent. The agent uses no CPU between calls. It ends when the machine is closed.
@@ -30,8 +30,8 @@ type receiver func(in *source) (call func(context.Context) (out any, err error),
 // functions maps names to the functions that New and NewTaker declared. It is complete before main runs.
 var functions = map[string]receiver{}
 
-// New declares a function. Call it to initialize a package variable. It panics if another function has the same name. The
-// function may be called concurrently and should return soon after its context is done.
+// New declares a function. Call it to initialize a package variable. It panics if another function has the same name.
+// The function may be called concurrently and should return soon after its context is done.
 func New[In, Out any](name string, do func(context.Context, In) (Out, error)) Func[In, Out] {
 	declare(name, func(ctx context.Context, in In, from *source) (Out, error) {
 		from.finish()
@@ -130,8 +130,8 @@ func with(ctx context.Context, m iotax.Machine, do func(*Session) error) error {
 	return do(s)
 }
 
-// here calls the function in this process. Like a call on another machine, it returns within cancelTime after ctx is done,
-// even if the function hangs.
+// here calls the function in this process. Like a call on another machine, it returns within cancelTime after ctx is
+// done, even if the function hangs.
 func (f Func[In, Out]) here(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
 	type result struct {
 		out Out

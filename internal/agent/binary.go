@@ -19,8 +19,8 @@ func (b Binary) Facts(name string, facts map[string]string) {
 	facts[name+".path"], facts[name+".sha256"] = b.Path, b.SHA256
 }
 
-// Identify finds a program on this system by name or path, and runs it with flag to read its version. It returns an error
-// if the program fails.
+// Identify finds a program on this system by name or path, and runs it with flag to read its version. It returns an
+// error if the program fails.
 func Identify(ctx context.Context, name, flag string) (b Binary, err error) {
 	if b.Path, err = Tool(name); err != nil {
 		return b, err

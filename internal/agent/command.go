@@ -35,7 +35,8 @@ func Put(ctx context.Context, m iotax.Machine, r io.Reader, path string, mode os
 	return err
 }
 
-// Shell returns the arguments that run the user's command text in the shell of goos: PowerShell on "windows", otherwise sh.
+// Shell returns the arguments that run the user's command text in the shell of goos: PowerShell on "windows", otherwise
+// sh.
 func Shell(goos, text string) []string {
 	if goos != "windows" {
 		return []string{"sh", "-c", text}

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enclose runs a session in new namespaces and returns its exit status. The session ends with this process, even if this
-// process is killed.
+// enclose runs a session in new namespaces and returns its exit status. The session ends with this process, even if
+// this process is killed.
 func enclose(root, place string) (int, error) {
 	runtime.LockOSThread() // a child with Pdeathsig ends with the thread that started it
 	c := exec.Command("/proc/self/exe", "agent", "enclosed", root, place)
@@ -29,8 +29,8 @@ func enclose(root, place string) (int, error) {
 	return 0, err
 }
 
-// enclosed is the first process in the namespaces. It mounts the file systems that the session needs, starts the session,
-// and reaps orphans until the session ends.
+// enclosed is the first process in the namespaces. It mounts the file systems that the session needs, starts the
+// session, and reaps orphans until the session ends.
 func enclosed(root, place string) (int, error) {
 	root = filepath.Join("/", root)
 	at := func(path string) string { return filepath.Join(root, path) }

@@ -181,8 +181,8 @@ type cannot string
 func (c cannot) Error() string        { return string(c) }
 func (c cannot) Is(target error) bool { return target == errors.ErrUnsupported }
 
-// answerTime is the default of Link.Patience. A pod on an emulated node once needed more than a minute to check and start
-// the copied program.
+// answerTime is the default of Link.Patience. A pod on an emulated node once needed more than a minute to check and
+// start the copied program.
 const answerTime = 2 * time.Minute
 
 // progress restarts the silence timer at each write.

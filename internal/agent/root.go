@@ -80,7 +80,8 @@ func (s *sudo) Run(ctx context.Context, c *iotax.Cmd) error {
 	return s.Machine.Run(ctx, &as)
 }
 
-// Tool returns the path of a program on this system. It also searches the sbin directories, which a user's PATH may lack.
+// Tool returns the path of a program on this system. It also searches the sbin directories, which a user's PATH may
+// lack.
 func Tool(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil {
@@ -94,8 +95,8 @@ func Tool(name string) (string, error) {
 	return "", err
 }
 
-// Exec runs a program on this system and returns its standard output. An error contains the program's standard error and
-// wraps its *exec.ExitError.
+// Exec runs a program on this system and returns its standard output. An error contains the program's standard error
+// and wraps its *exec.ExitError.
 func Exec(ctx context.Context, args ...string) (string, error) {
 	path, err := Tool(args[0])
 	if err != nil {

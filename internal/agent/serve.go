@@ -42,8 +42,8 @@ func Here(ctx context.Context) iotax.Machine {
 	return h.Machine
 }
 
-// Main serves calls and exits if the program was started as an agent; otherwise it returns. Commands run on m, which must be
-// this host. Every program that calls functions on other machines must call Main first.
+// Main serves calls and exits if the program was started as an agent; otherwise it returns. Commands run on m, which
+// must be this host. Every program that calls functions on other machines must call Main first.
 func Main(m iotax.Machine) {
 	host = m
 	if len(os.Args) < 3 || os.Args[1] != "agent" {
@@ -101,8 +101,8 @@ func InProcess(ctx context.Context) (*Session, error) {
 	return Meet(here, here, here.Close)
 }
 
-// Serve answers the calls of the other end, and runs its commands on m, until `in` ends or ctx is done. It then cancels the
-// running calls and waits at most endTime for them.
+// Serve answers the calls of the other end, and runs its commands on m, until `in` ends or ctx is done. It then cancels
+// the running calls and waits at most endTime for them.
 func Serve(ctx context.Context, m iotax.Machine, in io.Reader, out io.Writer) error {
 	path, err := os.Executable()
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // Command contains the command-line arguments that start an agent session, without the program's name.
 const Command = "agent session"
 
-// greeting starts the agent's first line. The agent's system and path follow. The number changes with every incompatible
-// change of the protocol.
+// greeting starts the agent's first line. The agent's system and path follow. The number changes with every
+// incompatible change of the protocol.
 const greeting = "iotax agent 4 "
 
 // The first byte of a stream is its kind.
@@ -106,7 +106,8 @@ type Session struct {
 	silent atomic.Bool // Watch has ended the session
 }
 
-// Refused is the error for a program that is not an agent of this version. Line is the first line that the program printed.
+// Refused is the error for a program that is not an agent of this version. Line is the first line that the program
+// printed.
 type Refused struct{ Line string }
 
 func (r *Refused) Error() string { return "no iotax of this version answers: " + r.Line }
@@ -177,7 +178,8 @@ func (s *Session) Streams() (all []*yamux.Stream, err error) {
 	return all, nil
 }
 
-// reasonTime limits how long a transport may take to find out why the agent ended, for example that its pod was deleted.
+// reasonTime limits how long a transport may take to find out why the agent ended, for example that its pod was
+// deleted.
 const reasonTime = 5 * time.Second
 
 // gone returns the error of a lost session: the reason why the agent ended if it is known, otherwise err.

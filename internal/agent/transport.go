@@ -60,8 +60,8 @@ func (c carrier) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	return conn.Wait()
 }
 
-// Lost waits up to reasonTime for the agent's program to end, and returns the reason, or err if the reason is unknown. The
-// result wraps no error: callers must not mistake the agent's exit status for that of a command.
+// Lost waits up to reasonTime for the agent's program to end, and returns the reason, or err if the reason is unknown.
+// The result wraps no error: callers must not mistake the agent's exit status for that of a command.
 func (s *Session) Lost(err error) error { return errors.New(s.gone(err).Error()) }
 
 // Some machines keep running after the connection is lost. Their agent receives heartbeats, so that it can end its
@@ -72,8 +72,8 @@ const (
 	aliveMisses = 6
 )
 
-// KeepAlive sends heartbeats until the session ends. After a minute without a heartbeat, the agent ends its commands and
-// exits.
+// KeepAlive sends heartbeats until the session ends. After a minute without a heartbeat, the agent ends its commands
+// and exits.
 func (s *Session) KeepAlive() error {
 	stream, err := s.open(kindAlive)
 	if err != nil {

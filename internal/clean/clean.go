@@ -39,8 +39,8 @@ type Search struct {
 	missed   []error
 }
 
-// planOf is a plan of a saved run, with absolute paths. A run whose shards resolve paths from different directories has one
-// planOf for each directory.
+// planOf is a plan of a saved run, with absolute paths. A run whose shards resolve paths from different directories has
+// one planOf for each directory.
 type planOf struct {
 	run  *iotax.Run
 	plan *plan.Plan
@@ -103,7 +103,8 @@ func Open(ctx context.Context, url string, remote bool) *Search {
 	return s
 }
 
-// Missed returns the errors that make the search incomplete: runs that cannot be read, and machines that cannot be reached.
+// Missed returns the errors that make the search incomplete: runs that cannot be read, and machines that cannot be
+// reached.
 func (s *Search) Missed() error { return errors.Join(s.missed...) }
 
 // Close closes the machines.

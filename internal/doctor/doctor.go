@@ -60,8 +60,8 @@ type Options struct {
 	Limit time.Duration // time limit for all checks together; 0 means 5 s
 }
 
-// Examine runs all checks concurrently. It returns them in display order, after Limit at the latest. A check that has not
-// finished by then is reported as unanswered. Examine never fails: each error becomes a Check.
+// Examine runs all checks concurrently. It returns them in display order, after Limit at the latest. A check that has
+// not finished by then is reported as unanswered. Examine never fails: each error becomes a Check.
 func Examine(ctx context.Context, o Options) []Check {
 	if o.Limit <= 0 {
 		o.Limit = 5 * time.Second
@@ -198,8 +198,8 @@ func leftovers(find func(ctx context.Context) (here, elsewhere string, err error
 	}
 }
 
-// A check is one entry of the list. run need not set the Name of its Check. An empty Status means that the check does not
-// apply to this system.
+// A check is one entry of the list. run need not set the Name of its Check. An empty Status means that the check does
+// not apply to this system.
 type check struct {
 	name string
 	run  func(ctx context.Context) Check

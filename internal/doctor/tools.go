@@ -223,8 +223,8 @@ func (e *examiner) engines(ctx context.Context) Check {
 	return c
 }
 
-// engine does 16 I/Os on a 64 KiB file in dir. fio runs in dir with a relative file name, because it treats characters such
-// as # and : in a path specially.
+// engine does 16 I/Os on a 64 KiB file in dir. fio runs in dir with a relative file name, because it treats characters
+// such as # and : in a path specially.
 func (e *examiner) engine(ctx context.Context, name, dir string) error {
 	var out bytes.Buffer
 	err := e.Host.Run(ctx, &iotax.Cmd{Args: []string{"fio", "--name=doctor", "--ioengine=" + name, "--filename=" + name, "--rw=randrw", "--bs=4k", "--size=64k", "--output-format=json"}, Dir: dir, Stdout: &out})

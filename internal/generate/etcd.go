@@ -21,9 +21,10 @@ import (
 	"iotax/internal/agent"
 )
 
-// An Etcd does the I/O of one member of etcd. Each request is appended to a write-ahead log and flushed (fdatasync) before
-// the next request. Then its value is put into a page file (bbolt), which is committed every 100 ms. Segments of the log are
-// allocated before they are needed, and the last five are kept. See server/storage/wal and server/storage/backend of etcd.
+// An Etcd does the I/O of one member of etcd. Each request is appended to a write-ahead log and flushed (fdatasync)
+// before the next request. Then its value is put into a page file (bbolt), which is committed every 100 ms. Segments of
+// the log are allocated before they are needed, and the last five are kept. See server/storage/wal and
+// server/storage/backend of etcd.
 type Etcd struct {
 	Dir          string // DoEtcd creates it, replacing an old one
 	Entry        int    // bytes of a log entry; its value, which is put into the page file, is 252 bytes shorter
@@ -48,8 +49,8 @@ func (e Etcd) Space() int64 {
 	return ((segments+2)*segmentSize + 4*int64(e.Keys)*int64(e.Entry) + 17*mib - 1) / mib * mib
 }
 
-// TryEtcd opens a page file in a new directory and removes both. bbolt maps the file into memory, which some shares do not
-// support.
+// TryEtcd opens a page file in a new directory and removes both. bbolt maps the file into memory, which some shares do
+// not support.
 var TryEtcd = agent.New("try the page file of etcd", func(_ context.Context, dir string) (none struct{}, err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return none, err

@@ -18,8 +18,8 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Tree describes the files for the metadata operations: Files files of Size bytes each, in Directories directories, which
-// are Depth levels below Dir. Each worker has its own directories.
+// A Tree describes the files for the metadata operations: Files files of Size bytes each, in Directories directories,
+// which are Depth levels below Dir. Each worker has its own directories.
 type Tree struct {
 	Dir                                string // MakeTree creates it, replacing an old one
 	Files, Directories, Depth, Workers int

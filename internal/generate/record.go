@@ -1,6 +1,7 @@
-// Package generate does the I/O of applications in a directory of any machine. It runs inside the agent, so nothing needs to
-// be installed. A generator makes the system calls of an application in the same order, with the same sizes and flushes. It
-// counts the calls, times each, and verifies the data that it reads back. The same seed causes the same I/O everywhere.
+// Package generate does the I/O of applications in a directory of any machine. It runs inside the agent, so nothing
+// needs to be installed. A generator makes the system calls of an application in the same order, with the same sizes
+// and flushes. It counts the calls, times each, and verifies the data that it reads back. The same seed causes the same
+// I/O everywhere.
 package generate
 
 import (
@@ -12,8 +13,8 @@ import (
 	"iotax"
 )
 
-// Histogram bins are those of fio: exact below 128 ns, otherwise 64 for each power of two. The middle of a bin differs from
-// the observed value by at most 1/128.
+// Histogram bins are those of fio: exact below 128 ns, otherwise 64 for each power of two. The middle of a bin differs
+// from the observed value by at most 1/128.
 const (
 	binBits = 6
 	bins    = (64 - binBits) << binBits

@@ -17,11 +17,11 @@ import (
 	"iotax/internal/agent"
 )
 
-// A WAL does the I/O of a database with group commit, such as PostgreSQL. Each transaction changes an 8 KiB page in memory,
-// adds a record to the log, and waits until the record is durable. The first waiting transaction writes and flushes the log
-// for all. The first record of a page after a checkpoint contains the whole page. A checkpointer writes the changed pages to
-// the data file over nine tenths of the checkpoint interval, then calls fsync. Log segments are recycled. See
-// access/transam/xlog.c and postmaster/checkpointer.c of PostgreSQL.
+// A WAL does the I/O of a database with group commit, such as PostgreSQL. Each transaction changes an 8 KiB page in
+// memory, adds a record to the log, and waits until the record is durable. The first waiting transaction writes and
+// flushes the log for all. The first record of a page after a checkpoint contains the whole page. A checkpointer writes
+// the changed pages to the data file over nine tenths of the checkpoint interval, then calls fsync. Log segments are
+// recycled. See access/transam/xlog.c and postmaster/checkpointer.c of PostgreSQL.
 type WAL struct {
 	Dir          string // MakeWAL creates it, replacing an old one
 	Committers   int
@@ -94,7 +94,8 @@ func tryWAL(_ context.Context, w WAL) (none struct{}, err error) {
 
 func segmentName(number int64) string { return fmt.Sprintf("%016x", number) }
 
-// fillPage returns the content of a page after the transaction `by` changed it. If by is 0, it returns the original content.
+// fillPage returns the content of a page after the transaction `by` changed it. If by is 0, it returns the original
+// content.
 func fillPage(f filler, buf []byte, page int, by uint64) []byte {
 	return f.fill(buf[:walPage], int(by<<20)|page)
 }

@@ -177,7 +177,8 @@ func (c Config) plan(now time.Time) *Lab {
 	return l
 }
 
-// state is the directory that records the labs. Only root can write there, so no other user can choose what Down removes.
+// state is the directory that records the labs. Only root can write there, so no other user can choose what Down
+// removes.
 var state = "/run/iotax-lab"
 
 func (l *Lab) file() string { return filepath.Join(state, l.Name+".json") }
@@ -196,7 +197,8 @@ func (l *Lab) save() error {
 // ErrDown reports that no lab with this name is up.
 var ErrDown = errors.New("it is not up")
 
-// Get returns the recorded lab with this name; "" means DefaultName. The error wraps ErrDown if no such lab is recorded.
+// Get returns the recorded lab with this name; "" means DefaultName. The error wraps ErrDown if no such lab is
+// recorded.
 func Get(name string) (*Lab, error) {
 	if name == "" {
 		name = DefaultName

@@ -33,8 +33,8 @@ const (
 	grace = 2 * time.Second
 )
 
-// Up creates the lab, or returns the existing one if it has the same configuration. It recreates a lab that is damaged, for
-// example by a crash or a reboot. It needs root.
+// Up creates the lab, or returns the existing one if it has the same configuration. It recreates a lab that is damaged,
+// for example by a crash or a reboot. It needs root.
 func Up(ctx context.Context, c Config) (_ *Lab, err error) {
 	if err := c.fill(); err != nil {
 		return nil, err
@@ -132,8 +132,8 @@ func do(ctx context.Context, stdin string, args ...string) error {
 	return nil
 }
 
-// links creates a bridge in its own namespace and connects each node to one of its ports. It does not change the network of
-// this machine.
+// links creates a bridge in its own namespace and connects each node to one of its ports. It does not change the
+// network of this machine.
 func links(ctx context.Context, l *Lab) error {
 	hub := prefix(l.Name) + network
 	var first, second strings.Builder
@@ -299,8 +299,8 @@ func inside(namespace string) []int {
 	return pids
 }
 
-// Down removes the lab with this name, with its files, and ends its processes. It also removes the remains of an incomplete
-// lab. It succeeds if there is nothing to remove. It needs root.
+// Down removes the lab with this name, with its files, and ends its processes. It also removes the remains of an
+// incomplete lab. It succeeds if there is nothing to remove. It needs root.
 func Down(ctx context.Context, name string) error {
 	if name == "" {
 		name = DefaultName

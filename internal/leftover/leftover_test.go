@@ -103,8 +103,8 @@ func endOther(t *testing.T, pid string) error {
 	return EndProcess(t.Context(), n, 1)
 }
 
-// systems runs a test with each way to list processes: that of this host, and that of a host without /proc and without a
-// POSIX shell, such as Windows.
+// systems runs a test with each way to list processes: that of this host, and that of a host without /proc and without
+// a POSIX shell, such as Windows.
 func systems(t *testing.T, test func(t *testing.T, m iotax.Machine)) {
 	t.Run("here", func(t *testing.T) { test(t, host.Local()) })
 	t.Run("table", func(t *testing.T) {

@@ -20,8 +20,8 @@ type Noted struct {
 // noteName is the prefix of the names of notes. Noted resources are removed before the directory: see removeMarked.
 const noteName = "made-"
 
-// Note records in dir, the working directory of a run, that a resource is about to be created. how contains lines that help
-// to find it. Call forget when the resource no longer exists. If dir is "", Note does nothing.
+// Note records in dir, the working directory of a run, that a resource is about to be created. how contains lines that
+// help to find it. Call forget when the resource no longer exists. If dir is "", Note does nothing.
 func Note(dir, kind, name string, how ...string) (forget func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil

@@ -1,5 +1,5 @@
-// Package leftover labels the resources that a run creates, finds the leftovers of crashed runs, and removes them. It never
-// touches the resources of a live run.
+// Package leftover labels the resources that a run creates, finds the leftovers of crashed runs, and removes them. It
+// never touches the resources of a live run.
 package leftover
 
 import (
@@ -19,8 +19,8 @@ const (
 	RunnerVariable = "IOTAX_RUNNER" // the process that executes the run, as Runner.String formats it
 )
 
-// A Runner identifies one process of one boot of one host. The system reuses process ids, but not with the same start time
-// in the same boot.
+// A Runner identifies one process of one boot of one host. The system reuses process ids, but not with the same start
+// time in the same boot.
 type Runner struct {
 	PID     int
 	Start   uint64 // clock ticks since the boot, from /proc/PID/stat; milliseconds since 1970 if there is no /proc
@@ -184,7 +184,8 @@ func Mark(dir string) error {
 	return os.WriteFile(filepath.Join(dir, Marker), []byte(Current().String()+"\n"), 0o600)
 }
 
-// MkdirTemp creates a directory of a run, as os.MkdirTemp does. Its name starts with iotax-, and it contains the marker.
+// MkdirTemp creates a directory of a run, as os.MkdirTemp does. Its name starts with iotax-, and it contains the
+// marker.
 func MkdirTemp(in string) (string, error) {
 	dir, err := os.MkdirTemp(in, "iotax-")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// A system provides the fields of a runner on this host. here is the system that this program uses: proc on Linux, table
-// elsewhere.
+// A system provides the fields of a runner on this host. here is the system that this program uses: proc on Linux,
+// table elsewhere.
 type system struct {
 	boot    func() string                 // the boot id, or sinceEpoch if start times count from 1970
 	space   func() string                 // the namespaces in which process ids and start times are valid
@@ -82,8 +82,8 @@ func startOf(pid int) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// "pid (name) state ppid …": the name may contain any character, so parse from its end. The start time is field 22, the
-	// 20th after the name.
+	// "pid (name) state ppid …": the name may contain any character, so parse from its end. The start time is field 22,
+	// the 20th after the name.
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(f) < 20 {
 		return 0, fmt.Errorf("/proc/%d/stat is not understood", pid)

@@ -159,8 +159,8 @@ func marked(dirs []string) (found []remnant) {
 	return found
 }
 
-// Others returns the labels of this user's live runs on this host, except run. It finds them by their working directories,
-// so they may use other stores.
+// Others returns the labels of this user's live runs on this host, except run. It finds them by their working
+// directories, so they may use other stores.
 func Others(run string) (found []Label) {
 	for _, dir := range marked(nil) {
 		if l, ok := ParseLabel(dir.Label); ok && l.Run != run && l.Runner.State() == Alive && !slices.Contains(found, l) {
@@ -170,9 +170,9 @@ func Others(run string) (found []Label) {
 	return found
 }
 
-// markerOf returns the first line of the marker in the directory name of root, up to 4 KiB. It returns "" unless this user
-// owns the directory and the marker, and the marker is a regular file. Any user can make such a directory in /tmp, name any
-// run in it, and put a FIFO there.
+// markerOf returns the first line of the marker in the directory name of root, up to 4 KiB. It returns "" unless this
+// user owns the directory and the marker, and the marker is a regular file. Any user can make such a directory in /tmp,
+// name any run in it, and put a FIFO there.
 func markerOf(root *os.Root, name string) string {
 	for _, at := range []string{name, name + "/" + Marker} {
 		info, err := root.Lstat(at)
@@ -240,7 +240,8 @@ const NBDFile = "nbd"
 
 var nbdDevice = regexp.MustCompile(`^/dev/nbd[0-9]+$`)
 
-// NBDNote returns the text of an NBDFile for a device, or "" while the kernel does not show the process that attached it.
+// NBDNote returns the text of an NBDFile for a device, or "" while the kernel does not show the process that attached
+// it.
 func NBDNote(device string) string {
 	pid, err := os.ReadFile("/sys/block/" + filepath.Base(device) + "/pid")
 	boot, berr := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -275,8 +276,8 @@ func nbds(dirs []remnant) (all []remnant) {
 	return all
 }
 
-// Busy returns an error if the directory dir must not be removed: something is mounted in it, or the device in its NBDFile
-// is still attached. If dir is a link, Busy does not follow it.
+// Busy returns an error if the directory dir must not be removed: something is mounted in it, or the device in its
+// NBDFile is still attached. If dir is a link, Busy does not follow it.
 func Busy(dir string) error {
 	if device, ok := Attached(dir); ok {
 		return fmt.Errorf("%s, which is noted in it, is still attached: nbd-client -d %s", device, device)

@@ -8,8 +8,8 @@ import (
 	"github.com/minio/crc64nvme"
 )
 
-// Stores may deduplicate blocks. So each block of each object differs from all others: it is random, with a stamp in each 4
-// KiB that depends on the object and the offset.
+// Stores may deduplicate blocks. So each block of each object differs from all others: it is random, with a stamp in
+// each 4 KiB that depends on the object and the offset.
 
 const (
 	pool  = 1 << 20 // bytes of random data that all objects share

@@ -51,8 +51,8 @@ func Do(ctx context.Context, j Job) (*Result, error) {
 	return nil, &Failure{Op: j.Op, Text: "there is no such operation"}
 }
 
-// look checks that the bucket can be used, and creates it if Create is set. It reports versioning and object lock, which
-// would keep removed objects.
+// look checks that the bucket can be used, and creates it if Create is set. It reports versioning and object lock,
+// which would keep removed objects.
 func (c *client) look(ctx context.Context, r *Result) error {
 	// List objects in place of a HEAD request, whose answer has no body that describes an error.
 	_, err := minio.Core{Client: c.Client}.ListObjectsV2(c.e.Bucket, "iotax-", "", "", "/", 1)
@@ -197,7 +197,8 @@ func (k *checker) add(p []byte) {
 }
 
 // cost returns the CPU time of all checksums in seconds: the number of bytes times the median time per byte. On a busy
-// machine, the sum of the elapsed times would be too large, because it includes the time that a client waits for a core.
+// machine, the sum of the elapsed times would be too large, because it includes the time that a client waits for a
+// core.
 func cost(all []*checker) float64 {
 	var costs []float64
 	var bytes int64
@@ -234,7 +235,8 @@ func (p *Phase) time(ctx context.Context, b Batch, buffer int, f func(ctx contex
 	for i := range buffers {
 		buffers[i] = make([]byte, buffer)
 	}
-	// Signing allocates memory for each object. The heap is small, so the collector would otherwise run every few megabytes.
+	// Signing allocates memory for each object. The heap is small, so the collector would otherwise run every few
+	// megabytes.
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	cpu, begun := CPUTime(), time.Now()
 	for _, buf := range buffers {

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// nameServer returns a proxy that sends requests for any name to the store at address, so that tests can use names that do
-// not resolve. hosts returns the requested names.
+// nameServer returns a proxy that sends requests for any name to the store at address, so that tests can use names that
+// do not resolve. hosts returns the requested names.
 func nameServer(t *testing.T, address string) (hosts func() []string, proxy string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -59,7 +59,8 @@ func nameServer(t *testing.T, address string) (hosts func() []string, proxy stri
 	return func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(asked) }, s.URL
 }
 
-// A real store is reached with path-style and virtual-hosted-style requests, over HTTP, and over HTTPS with a private CA.
+// A real store is reached with path-style and virtual-hosted-style requests, over HTTP, and over HTTPS with a private
+// CA.
 func TestEndpoints(t *testing.T) {
 	withCertificate := httptest.NewTLSServer(nil) // valid for example.com and its subdomains
 	withCertificate.Close()

@@ -28,8 +28,9 @@ type loop struct {
 	end      func()
 }
 
-// plainLoop is a straightforward client of minio-go with its default settings, in the payload mode of e. It computes the
-// checksum of downloads if the batch is verified. It makes the content as iotax does, so that only the loops differ.
+// plainLoop is a straightforward client of minio-go with its default settings, in the payload mode of e. It computes
+// the checksum of downloads if the batch is verified. It makes the content as iotax does, so that only the loops
+// differ.
 func plainLoop(b *testing.B, e Endpoint, batch Batch) loop {
 	b.Helper()
 	options := minio.PutObjectOptions{PartSize: uint64(batch.Part), NumThreads: uint(batch.Concurrency), DisableContentSha256: e.Payload != "default"}

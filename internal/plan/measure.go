@@ -58,8 +58,8 @@ func parseProtocol(s string) (n int, trial Duration, err error) {
 }
 
 // Check copies the values of a fixed protocol to Rounds and Trial. With Restarts, it sets Rounds.Min to Rounds.Max,
-// unless each round has its own start. It returns invalid and contradictory values as joined *FieldError values. Call it
-// after changing fields.
+// unless each round has its own start. It returns invalid and contradictory values as joined *FieldError values. Call
+// it after changing fields.
 func (m *Measure) Check() error {
 	var bad []error
 	fail := func(field, hint, format string, args ...any) {

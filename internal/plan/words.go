@@ -43,7 +43,7 @@ var instead = map[string]string{
 //	docker:bind,image=debian:12                a bind mount, volume or tmpfs of a container created for the run
 //	k8s://pod/NAMESPACE/NAME[/path]            a directory in a running pod
 //	k8s://storageclass/fast[?key=value]        a volume of that storage class, in a pod created for the run
-//	k8s:tmpfs,node=n1   k8s:claim=fast         a volume of a pod created for the run; words with equal pod keys share a pod
+//	k8s:tmpfs,node=n1   k8s:claim=fast         a volume of a new pod; words with equal pod keys share a pod
 //
 // Workload words are (rand|seq)(read|write|rw)-BS with the suffixes -qdN, -jN and -SIZE: randread-4k,
 // seqwrite-1m-qd4, randrw-8k-qd16-j4-2GiB. -openN is an open loop at N % of the capacity of the slowest

@@ -190,8 +190,8 @@ func setBytes(facts map[string]string, name string, n uint64) {
 	facts[name], facts[name+".bytes"] = humanize.IBytes(n), strconv.FormatUint(n, 10)
 }
 
-// cpuModel returns the CPU model. x86 and s390 report it as "model name", POWER as "cpu", RISC-V as "uarch" or "isa". ARM
-// reports only codes of the implementer and the part, so cpuModel adds the board from the device tree.
+// cpuModel returns the CPU model. x86 and s390 report it as "model name", POWER as "cpu", RISC-V as "uarch" or "isa".
+// ARM reports only codes of the implementer and the part, so cpuModel adds the board from the device tree.
 func cpuModel(cpu map[string]string, tree string) string {
 	for _, k := range []string{"model name", "cpu", "uarch"} {
 		if v := cpu[k]; v != "" {

@@ -13,9 +13,9 @@ import (
 	"iotax/internal/rules"
 )
 
-// SetGovernor sets the frequency governor of all CPUs of this host. undo restores the CPUs that were changed. Even with an
-// error, undo is not nil if there is something to restore. SetGovernor does not change CPUs that lack cpufreq or this
-// governor, and returns a finding for them.
+// SetGovernor sets the frequency governor of all CPUs of this host. undo restores the CPUs that were changed. Even with
+// an error, undo is not nil if there is something to restore. SetGovernor does not change CPUs that lack cpufreq or
+// this governor, and returns a finding for them.
 func SetGovernor(want string) (undo func() error, found []iotax.Finding, err error) {
 	return thisHost.setGovernor(want)
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// cpufreq makes the files of a host whose CPUs have these governors. The returned function returns the current governors.
+// cpufreq makes the files of a host whose CPUs have these governors. The returned function returns the current
+// governors.
 func cpufreq(t *testing.T, available string, governors ...string) (system, func() string) {
 	t.Helper()
 	fs := system{sys: t.TempDir()}

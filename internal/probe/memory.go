@@ -27,8 +27,8 @@ const (
 // processes.
 const listCost = 0.002
 
-// A sampler samples the memory and the CPU time of the processes that serve a target during a trial. They include processes
-// that start during the trial, such as a guest that the trial boots.
+// A sampler samples the memory and the CPU time of the processes that serve a target during a trial. They include
+// processes that start during the trial, such as a guest that the trial boots.
 type sampler struct {
 	fs        system
 	processes func() map[string][]int // called by sample, then in the sampler's goroutine

@@ -107,8 +107,8 @@ func (m Mount) Durability() iotax.Durability {
 	return iotax.Durable
 }
 
-// SystemDurability returns the strongest guarantee of fsync(2) on the system with this name (from uname). On macOS, fsync
-// leaves data in the drive's cache. F_FULLFSYNC does not, but neither fio nor QEMU uses it.
+// SystemDurability returns the strongest guarantee of fsync(2) on the system with this name (from uname). On macOS,
+// fsync leaves data in the drive's cache. F_FULLFSYNC does not, but neither fio nor QEMU uses it.
 func SystemDurability(name string) iotax.Durability {
 	if name == "Darwin" {
 		return iotax.DriveCache
@@ -160,9 +160,10 @@ func unescape(s string) string {
 // /etc/fstab at or above the path at which nothing is mounted).
 //
 // If a block device stores the path, the facts also include device.name, device.disk (disk of a partition), device.size
-// (bytes), device.model, device.mapped (name of a device mapper, or level of a RAID), device.on (the devices or the file
-// that it consists of), queue.scheduler, queue.rotational, queue.write_cache, queue.nr_requests, queue.logical_block_size
-// and further limits of the queue. For an overlay, the device is that of its upper directory, if that is visible.
+// (bytes), device.model, device.mapped (name of a device mapper, or level of a RAID), device.on (the devices or the
+// file that it consists of), queue.scheduler, queue.rotational, queue.write_cache, queue.nr_requests,
+// queue.logical_block_size and further limits of the queue. For an overlay, the device is that of its upper directory,
+// if that is visible.
 func Place(ctx context.Context, m iotax.Machine, p string) (map[string]string, error) {
 	facts, err := lookAt.On(ctx, m, p)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -45,8 +45,8 @@ func (b passages) since(a passages, share [3]float64) (sum passage) {
 	return sum
 }
 
-// ofDisk returns the passages of a block device. It does not add flushes, because a flush is also counted as the write that
-// requested it.
+// ofDisk returns the passages of a block device. It does not add flushes, because a flush is also counted as the write
+// that requested it.
 func ofDisk(d blockdevice.IOStats) passages {
 	by := func(ios, merges, ticks uint64) passage {
 		return passage{float64(ticks) / 1000, float64(ios + merges), float64(ios)}
@@ -331,8 +331,8 @@ func (w *Watch) wayOf(ctx context.Context, t *iotax.Target) *stages {
 	return s
 }
 
-// servers returns a function that lists the processes on this host that serve a place: QEMU for 9p, otherwise the processes
-// other than QEMU. It returns nil if no process serves the place.
+// servers returns a function that lists the processes on this host that serve a place: QEMU for 9p, otherwise the
+// processes other than QEMU. It returns nil if no process serves the place.
 func servers(t *iotax.Target) func() []int {
 	pids := func() (all []int) {
 		for label, pids := range t.Processes() {

@@ -106,8 +106,8 @@ func names(stages []iotax.Stage) string {
 	return strings.Join(all, " | ")
 }
 
-// A target on a loop device has the clock of the loop device, and the clock of the device below its file: on this host, on
-// another machine, and in a container whose overlay is on the loop device.
+// A target on a loop device has the clock of the loop device, and the clock of the device below its file: on this host,
+// on another machine, and in a container whose overlay is on the loop device.
 func TestStagesOfThisKernel(t *testing.T) {
 	dir, device := loopMount(t, false)
 	merged := filepath.Join(t.TempDir(), "merged")
@@ -187,8 +187,8 @@ func (g guest) Caps() iotax.MachineCaps {
 	return c
 }
 
-// A guest has the clocks of its block layer, of QEMU, and of the device. If a clock cannot be read, its stage records the
-// reason.
+// A guest has the clocks of its block layer, of QEMU, and of the device. If a clock cannot be read, its stage records
+// the reason.
 func TestStagesOfGuests(t *testing.T) {
 	n := uint64(0)
 	counting := guest{there, func() (iotax.Passed, error) {

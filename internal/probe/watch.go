@@ -18,8 +18,8 @@ import (
 	"iotax/internal/probe/pause"
 )
 
-// A Watch observes one trial. It reads counters before and after the measured time. During the trial, it samples only the
-// memory and CPU time of the processes that serve the target, and it reports the cost of the sampling.
+// A Watch observes one trial. It reads counters before and after the measured time. During the trial, it samples only
+// the memory and CPU time of the processes that serve the target, and it reports the cost of the sampling.
 type Watch struct {
 	t       *iotax.Target
 	fs      system
@@ -54,8 +54,8 @@ type snapshot struct {
 	ownOK     bool
 }
 
-// ioBytes counts the bytes that processes requested from block devices (read_bytes and write_bytes in proc_pid_io(5)). Reads
-// from the page cache do not count. Writes to the page cache count when they make a page dirty.
+// ioBytes counts the bytes that processes requested from block devices (read_bytes and write_bytes in proc_pid_io(5)).
+// Reads from the page cache do not count. Writes to the page cache count when they make a page dirty.
 type ioBytes struct{ read, written uint64 }
 
 // diskStat contains the counters of a device. Flushes reports whether they include flushes, as they do since Linux 5.5.
@@ -80,8 +80,8 @@ type usage struct {
 // "paused" cover the time from Start to Stop. The fact "paused.before" covers the time since the previous watch. A
 // Watcher must be used from one goroutine.
 type Watcher struct {
-	// Serving measures the processes that pids lists, until stop is called. protocol is a serving.Protocol. If Serving is nil
-	// or fails, the stages of a server are unknown.
+	// Serving measures the processes that pids lists, until stop is called. protocol is a serving.Protocol. If Serving is
+	// nil or fails, the stages of a server are unknown.
 	Serving func(pids func() []int, protocol string) (stop func() (ServingTime, error), err error)
 
 	// Profiler profiles the processes that pids lists, until stop is called. The result is nil if they used no CPU time.
@@ -100,30 +100,31 @@ const recently = 5 * time.Second
 // Start begins to observe, during a trial on t:
 //
 //   - The I/O of the block devices under t.Place.Backing: device.read.bytes, device.write.bytes (B), device.read.ios,
-//     device.write.ios, device.flushes (1) and device.busy. The last is the share of the time in which the busiest device
-//     had I/O in progress.
+//     device.write.ios, device.flushes (1) and device.busy. The last is the share of the time in which the busiest
+//     device had I/O in progress.
 //   - The part of this I/O that the trial itself requested: own.read.bytes and own.write.bytes (B). It comes from the
-//     commands that iotax runs here or from the processes that serve a guest. It is unknown for targets that work together.
-//   - The same counters on the target's own machine, if that is not this host: machine.device.read.bytes and so on, of the
-//     device that stores the place there, and cpu.machine.steal, a share of the CPU time of that machine.
-//   - The CPU time of this host, as shares of the time of all its CPUs: cpu.host.busy (all except idle time and waits for
-//     I/O), cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal. cpu.host.used is the user and system time, in
-//     CPU seconds per second.
-//   - For the processes that serve the target (Target.Processes): cpu.serving (s), and memory.serving (B). The latter is the
-//     peak of their resident memory since Start, with shared memory counted once.
-//   - For the same processes: cpu.host, in CPU seconds per second, also by label (cpu.host.qemu), and the series cpu.host.
-//     The series is sampled every 100 ms, with the resolution of the kernel's tick, 10 ms.
+//     commands that iotax runs here or from the processes that serve a guest. It is unknown for targets that work
+//     together.
+//   - The same counters on the target's own machine, if that is not this host: machine.device.read.bytes and so on, of
+//     the device that stores the place there, and cpu.machine.steal, a share of the CPU time of that machine.
+//   - The CPU time of this host, as shares of the time of all its CPUs: cpu.host.busy (all except idle time and waits
+//     for I/O), cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal. cpu.host.used is the user and system
+//     time, in CPU seconds per second.
+//   - For the processes that serve the target (Target.Processes): cpu.serving (s), and memory.serving (B). The latter
+//     is the peak of their resident memory since Start, with shared memory counted once.
+//   - For the same processes: cpu.host, in CPU seconds per second, also by label (cpu.host.qemu), and the series
+//     cpu.host. The series is sampled every 100 ms, with the resolution of the kernel's tick, 10 ms.
 //   - For the same processes: memory.host.peak, the peak of the resident memory, also by label, and the series
 //     memory.host.rss. Both are sampled every 100 ms.
-//   - For the same processes: memory.host.uss and memory.host.pss, the largest unique and proportional set sizes. They are
-//     sampled so that reading them costs at most half a percent of a core. watch.cost is the cost of the sampling as a share
-//     of a core.
-//   - For a machine that is not this host, its clock: clock.ratio is the time that passed on the machine from Start to Stop,
-//     divided by the time that passed on this host. clock.error bounds the error of the ratio. It follows from the round
-//     trips of the readings.
+//   - For the same processes: memory.host.uss and memory.host.pss, the largest unique and proportional set sizes. They
+//     are sampled so that reading them costs at most half a percent of a core. watch.cost is the cost of the sampling
+//     as a share of a core.
+//   - For a machine that is not this host, its clock: clock.ratio is the time that passed on the machine from Start to
+//     Stop, divided by the time that passed on this host. clock.error bounds the error of the ratio. It follows from
+//     the round trips of the readings.
 //
-// Start omits counters of this host for a machine that does not run on it, and counters that it cannot read. It fails only
-// if ctx is done.
+// Start omits counters of this host for a machine that does not run on it, and counters that it cannot read. It fails
+// only if ctx is done.
 func (k *Watcher) Start(ctx context.Context, t *iotax.Target) (*Watch, error) {
 	if k.last == nil {
 		k.last = map[string]reading{}
@@ -184,8 +185,8 @@ func (w *Watch) paused(fact string) (sum float64) {
 	return sum
 }
 
-// Stop ends the watch and returns the values since Start, also after a failed trial. The facts name the observed devices.
-// Stop fails only if ctx is done.
+// Stop ends the watch and returns the values since Start, also after a failed trial. The facts name the observed
+// devices. Stop fails only if ctx is done.
 func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
 	seen := iotax.Seen{Facts: w.facts}
 	if w.profile != nil {
@@ -280,8 +281,9 @@ func (w *Watch) snapshot() snapshot {
 	return s
 }
 
-// own returns the I/O of the trial's own processes so far. The I/O of this process includes that of commands it has waited
-// for. For targets that work together, own returns false, because the servers of fio outlive the trial on several machines.
+// own returns the I/O of the trial's own processes so far. The I/O of this process includes that of commands it has
+// waited for. For targets that work together, own returns false, because the servers of fio outlive the trial on
+// several machines.
 func (w *Watch) own(serving map[int]usage) (ioBytes, bool) {
 	var sum ioBytes
 	if len(w.t.Together) > 0 {
@@ -324,8 +326,8 @@ func (fs system) inBlock(name string) string {
 	return name
 }
 
-// difference returns the values between two snapshots. It omits counters that went backwards, as they do when a device is
-// replaced.
+// difference returns the values between two snapshots. It omits counters that went backwards, as they do when a device
+// is replaced.
 func difference(a, b snapshot) []iotax.Value {
 	var values []iotax.Value
 	add := func(name string, v float64, unit string, better iotax.Better) {

@@ -64,8 +64,8 @@ func TestBudgetIsOfTheWholeRun(t *testing.T) {
 	}
 }
 
-// A run, its continuation and a shard take as long as estimated, also if the budget ends them: calibration, opening, and
-// the overhead of trials count.
+// A run, its continuation and a shard take as long as estimated, also if the budget ends them: calibration, opening,
+// and the overhead of trials count.
 func TestTakesAsLongAsEstimated(t *testing.T) {
 	around := map[string]time.Duration{"host": time.Second, "disk": 5 * time.Second, "share": 20 * time.Second}
 	costs := schedule.Costs{Before: 14 * time.Second, Open: time.Minute, Around: map[schedule.Cell]time.Duration{}}

@@ -88,8 +88,8 @@ func TestNothingToExplain(t *testing.T) {
 	}
 }
 
-// Each round has a profiled trial next to each of its trials, also for a workload without latencies. It keeps its profile, and
-// no result of the run uses it.
+// Each round has a profiled trial next to each of its trials, also for a workload without latencies. It keeps its
+// profile, and no result of the run uses it.
 func TestProfiledTrials(t *testing.T) {
 	w := newWorld()
 	w.value = func(t *iotax.Trial) (float64, error) {

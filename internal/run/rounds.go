@@ -26,8 +26,8 @@ const (
 	minLost      = 6
 )
 
-// An engine runs the rounds of a testbed. It derives its state from the trials. A resumed run rebuilds the state from the
-// stored trials.
+// An engine runs the rounds of a testbed. It derives its state from the trials. A resumed run rebuilds the state from
+// the stored trials.
 type engine struct {
 	run     *iotax.Run
 	p       *plan.Plan
@@ -263,8 +263,8 @@ func (e *engine) roundTime(ln *lane) (sum time.Duration) {
 }
 
 // runRound runs one trial of every target, in the order derived from the seed, and returns the last normal trial.
-// With Measure.Explain or Measure.Profile, each target also gets an explained or a profiled trial, in an order that differs
-// from round to round.
+// With Measure.Explain or Measure.Profile, each target also gets an explained or a profiled trial, in an order that
+// differs from round to round.
 func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err error) {
 	round := e.shard.round(ln.round)
 	ln.round++
@@ -289,8 +289,8 @@ func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err
 	return last, nil
 }
 
-// ways returns the facts that mark the trials of a target in a round: "" for the normal one. The workload gets no explained
-// trials without latency, because then there is nothing to divide into stages.
+// ways returns the facts that mark the trials of a target in a round: "" for the normal one. The workload gets no
+// explained trials without latency, because then there is nothing to divide into stages.
 func (e *engine) ways(ln *lane) []iotax.FactKey {
 	out := []iotax.FactKey{""}
 	if e.p.Measure.Explain && ln.w.Caps().Limit == 0 && !ln.noLatency {
@@ -344,8 +344,8 @@ func (e *engine) runOne(ctx context.Context, ln *lane, target *iotax.Target, rou
 	return t, nil
 }
 
-// separate makes t an explained or a profiled trial, unless way is "". Its workload gets another name, so that it is not
-// paired with normal trials. It has no ramp, because its counters are read only before and after the whole trial.
+// separate makes t an explained or a profiled trial, unless way is "". Its workload gets another name, so that it is
+// not paired with normal trials. It has no ramp, because its counters are read only before and after the whole trial.
 func separate(t *iotax.Trial, way iotax.FactKey) {
 	if way == "" {
 		return

@@ -28,8 +28,8 @@ type testbed struct {
 	earlier  map[schedule.Cell]bool       // cells of the previous start; nil in the first
 	undo     []undoStep
 
-	// A machine that is opened again for each trial has a testbed of its own, with the places on that machine. That testbed is
-	// opened and closed while this one stays open.
+	// A machine that is opened again for each trial has a testbed of its own, with the places on that machine. That
+	// testbed is opened and closed while this one stays open.
 	renewed map[string]*testbed // by machine: its testbed for the checks before the first trial
 	within  *testbed            // the testbed that this one is part of, or nil
 	own     string              // if within is set: the name of its machine

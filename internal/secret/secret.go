@@ -41,8 +41,8 @@ func Refused(name, value string) bool {
 		(refused.MatchString(name) || slices.Contains(own, name) || slices.Contains(others, name))
 }
 
-// Lookup returns the value of a variable that a plan's command requests by name. Variables that only iotax reads count as
-// unset.
+// Lookup returns the value of a variable that a plan's command requests by name. Variables that only iotax reads count
+// as unset.
 func Lookup(name string) (value string, set bool) {
 	if isOwn(name) {
 		return "", false
@@ -53,7 +53,8 @@ func Lookup(name string) (value string, set bool) {
 // inURL matches the user and the password in a URL.
 var inURL = regexp.MustCompile(`(://)[^/?#\s:@'"]*:[^/?#\s@'"]+@`)
 
-// shortest is the minimum length in bytes of a value to hide. A shorter value may also occur in text that is not secret.
+// shortest is the minimum length in bytes of a value to hide. A shorter value may also occur in text that is not
+// secret.
 const shortest = 8
 
 // Environ returns the environment for child processes: all variables of this process, except those that only iotax
@@ -103,9 +104,9 @@ func plain(name, value string) bool {
 	return err == nil
 }
 
-// Text returns s with the secrets from the environment replaced by the names of their variables, and without the users and
-// passwords in URLs. For example, a command that prints its environment must not put a password into an error. Values under
-// eight bytes are not replaced.
+// Text returns s with the secrets from the environment replaced by the names of their variables, and without the users
+// and passwords in URLs. For example, a command that prints its environment must not put a password into an error.
+// Values under eight bytes are not replaced.
 func Text(s string) string { return inURL.ReplaceAllString(values().Replace(s), "${1}[…]@") }
 
 // Hide applies Text to the fields of a trial that come from commands.

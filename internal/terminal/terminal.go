@@ -74,7 +74,8 @@ var oneLine = strings.NewReplacer("\n", " ", "\t", " ")
 // Clean is like CleanLines, but also replaces newlines and tabs with spaces.
 func Clean(s string) string { return CleanLines(oneLine.Replace(s)) }
 
-// FirstLine returns the first line of an error. The other lines contain console output and hints, which the report shows.
+// FirstLine returns the first line of an error. The other lines contain console output and hints, which the report
+// shows.
 func FirstLine(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
 	return s

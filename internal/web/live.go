@@ -214,7 +214,8 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	return v
 }
 
-// wholeRounds returns the number of complete, undiscarded rounds of a workload: rounds with a trial on each of its targets.
+// wholeRounds returns the number of complete, undiscarded rounds of a workload: rounds with a trial on each of its
+// targets.
 func wholeRounds(rep *report.Report, workload string, targets int) int {
 	trials, discarded := map[int]int{}, map[int]bool{}
 	for _, t := range rep.Trials {

@@ -48,8 +48,8 @@ type Options struct {
 	Log func(format string, args ...any)
 }
 
-// LeastToken is the minimum length of a token in bytes. The delay after each wrong token makes it impractical to guess a
-// token of this length.
+// LeastToken is the minimum length of a token in bytes. The delay after each wrong token makes it impractical to guess
+// a token of this length.
 const LeastToken = 16
 
 // A Server answers requests about a store.

@@ -73,8 +73,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// maxUnpacked limits the total size of an archive's files, in bytes, because describeTar keeps them in memory. maxEntries limits
-// the number of its files and directories.
+// maxUnpacked limits the total size of an archive's files, in bytes, because describeTar keeps them in memory.
+// maxEntries limits the number of its files and directories.
 var (
 	maxUnpacked int64 = 4 << 30
 	maxEntries        = 1_100_000
@@ -153,9 +153,9 @@ func unpacked(r *bufio.Reader) (io.Reader, error) {
 	return r, nil
 }
 
-// writeTree writes a tar archive with the given number of files, directories and bytes, the same each time. Sizes are log-normal,
-// as in source trees (Downey, "The structural cause of file size distributions", 2001). The tree has more directories near its
-// root. The contents are words, which compress like text.
+// writeTree writes a tar archive with the given number of files, directories and bytes, the same each time. Sizes are
+// log-normal, as in source trees (Downey, "The structural cause of file size distributions", 2001). The tree has more
+// directories near its root. The contents are words, which compress like text.
 func writeTree(w io.Writer, files, dirs int, size int64) error {
 	rnd := rand.New(rand.NewPCG(1, uint64(files)<<32|uint64(dirs)))
 	b := bufio.NewWriterSize(w, 1<<16)

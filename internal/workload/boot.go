@@ -16,8 +16,8 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Boot is the spec of `boot: {}`. A trial boots a second instance of the target's machine and records its timeline. In a cold
-// trial, the files that the boot reads, such as the kernel and the image, are not in this host's page cache.
+// Boot is the spec of `boot: {}`. A trial boots a second instance of the target's machine and records its timeline. In
+// a cold trial, the files that the boot reads, such as the kernel and the image, are not in this host's page cache.
 type Boot struct {
 	Mount   bool          `yaml:"mount" doc:"also mount the target's share in the booted machine"`
 	Root    string        `yaml:"root" doc:"root file system on the target's share or disk that the machine continues with: python (this host's Python with a small web application), or a directory of this host, which is copied there"`

@@ -21,8 +21,8 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Metadata is the spec of `metadata:`. The workload runs the operations of generate.Operations, one kind after the other, on a
-// tree of files.
+// Metadata is the spec of `metadata:`. The workload runs the operations of generate.Operations, one kind after the
+// other, on a tree of files.
 type Metadata struct {
 	Files       int           `yaml:"files" doc:"number of files"`
 	Directories int           `yaml:"directories" doc:"number of directories that hold them"`
@@ -187,7 +187,8 @@ func openGit(w plan.Workload, s *Git, env support.Env) (iotax.Workload, error) {
 	return staged(g, in, generate.MakeRealRepository, generate.DoRealGit), s.Validate()
 }
 
-// sameVersion returns a check that fails if a program is missing on a target, or has another version than on the first target.
+// sameVersion returns a check that fails if a program is missing on a target, or has another version than on the first
+// target.
 func sameVersion(program string, version agent.Func[struct{}, string], hint string) func(context.Context, *iotax.Target) (string, error) {
 	var mu sync.Mutex
 	var first, on string

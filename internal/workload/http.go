@@ -24,8 +24,8 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// HTTP is the spec of `http: {}`. nginx on the target's machine serves static files of the place, and this host fetches them. With
-// `url`, this host fetches that URL instead.
+// HTTP is the spec of `http: {}`. nginx on the target's machine serves static files of the place, and this host fetches
+// them. With `url`, this host fetches that URL instead.
 type HTTP struct {
 	URL     string    `yaml:"url" doc:"URL to fetch, instead of files that nginx serves from the target's place"`
 	Workers int       `yaml:"workers" doc:"maximum number of requests in flight"`

@@ -18,7 +18,8 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Network is the spec of `network: {…}`. iperf3 measures TCP streams between the two machines of a target of kind network.
+// Network is the spec of `network: {…}`. iperf3 measures TCP streams between the two machines of a target of kind
+// network.
 type Network struct {
 	Streams int  `yaml:"streams" doc:"number of parallel connections"`
 	Reverse bool `yaml:"reverse" doc:"send from the other machine to the target's own"`

@@ -24,7 +24,8 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// Object is the spec of `object: {…}`. The workload uploads a batch of objects of one size to a bucket and downloads them again.
+// Object is the spec of `object: {…}`. The workload uploads a batch of objects of one size to a bucket and downloads
+// them again.
 type Object struct {
 	Size        plan.Size     `yaml:"size" doc:"size of each object"`
 	Count       int           `yaml:"count" doc:"number of objects"`

@@ -80,8 +80,8 @@ type Process struct {
 	Env     map[string]string // the requested variables
 }
 
-// With lists the processes that have all the variables in names, except this process. It skips processes whose environment
-// this user cannot read.
+// With lists the processes that have all the variables in names, except this process. It skips processes whose
+// environment this user cannot read.
 func With(ctx context.Context, names ...string) (found []Process, err error) {
 	all, err := process.PidsWithContext(ctx)
 	if err != nil {
@@ -117,8 +117,8 @@ const (
 	patience = 120 // pauses before End gives up
 )
 
-// Command returns the command line of a process and the id of its user. The id is -1 if the system has no user ids. If the
-// process has ended, Command returns "" and -1.
+// Command returns the command line of a process and the id of its user. The id is -1 if the system has no user ids. If
+// the process has ended, Command returns "" and -1.
 func Command(ctx context.Context, pid int) (line string, owner int) {
 	p := &process.Process{Pid: int32(pid)}
 	line, _ = p.CmdlineWithContext(ctx)

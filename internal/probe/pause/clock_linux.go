@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostClock reads CLOCK_BOOTTIME, which runs while the host sleeps, and CLOCK_MONOTONIC, which stops (clock_gettime(2)). It
-// reads the waits of threads from schedstat (Documentation/scheduler/sched-stats.rst), which takes about 40 µs for 20
-// threads.
+// hostClock reads CLOCK_BOOTTIME, which runs while the host sleeps, and CLOCK_MONOTONIC, which stops
+// (clock_gettime(2)). It reads the waits of threads from schedstat (Documentation/scheduler/sched-stats.rst), which
+// takes about 40 µs for 20 threads.
 type hostClock struct{}
 
 func newClock() clock { return hostClock{} }

@@ -1,5 +1,5 @@
-// Package pause detects periods in which this process did not run: its host was suspended, or the process was stopped (by a
-// signal, in a frozen container, or on a virtual machine without CPU time).
+// Package pause detects periods in which this process did not run: its host was suspended, or the process was stopped
+// (by a signal, in a frozen container, or on a virtual machine without CPU time).
 package pause
 
 import (
@@ -42,8 +42,8 @@ type reading struct {
 	waits waits
 }
 
-// waits contains the times that threads of this process were runnable without a CPU: own for the ticking thread, others by
-// thread id. It is empty if unknown.
+// waits contains the times that threads of this process were runnable without a CPU: own for the ticking thread, others
+// by thread id. It is empty if unknown.
 type waits struct {
 	own    time.Duration
 	others map[int]time.Duration

@@ -32,8 +32,8 @@ const (
 	// mostStacks is the size of the kernel's table of stacks. Two stacks with the same hash cannot both be in it, so the
 	// table is much larger than the number of stacks.
 	mostStacks = 1 << 15
-	// mostLooks limits how often the mappings of a process are read, because that costs time. A new process still loads its
-	// program and libraries.
+	// mostLooks limits how often the mappings of a process are read, because that costs time. A new process still loads
+	// its program and libraries.
 	mostLooks = 5
 	// kernel is the file of the kernel's functions.
 	kernel = "[kernel]"
@@ -43,15 +43,17 @@ const (
 // the same hash was in the kernel's table.
 const NoStack = "[stack not recorded]"
 
-// A place is a process with the ids of its stacks in the kernel's table. A negative id means that there is no such stack.
+// A place is a process with the ids of its stacks in the kernel's table. A negative id means that there is no such
+// stack.
 type place struct {
 	PID          uint32
 	Kernel, User int32
 	_            uint32
 }
 
-// Profile samples the stacks of the processes that pids lists while they use a CPU, until stop is called. stop returns the
-// profile in the format of pprof, or nil if the processes used no CPU time. Profile needs root, or CAP_BPF and CAP_PERFMON.
+// Profile samples the stacks of the processes that pids lists while they use a CPU, until stop is called. stop returns
+// the profile in the format of pprof, or nil if the processes used no CPU time. Profile needs root, or CAP_BPF and
+// CAP_PERFMON.
 func Profile(pids func() []int) (stop func() ([]byte, error), err error) {
 	const op = "profile processes"
 	m := &measurement{}

@@ -38,7 +38,8 @@ const (
 	refresh = 200 * time.Millisecond
 )
 
-// A thread is the value for a thread in the kernel's map. Since is the start of the current state in ns of CLOCK_MONOTONIC.
+// A thread is the value for a thread in the kernel's map. Since is the start of the current state in ns of
+// CLOCK_MONOTONIC.
 type thread struct {
 	Since, State       uint64
 	Busy, Calls, Count uint64 // Busy and Calls in ns
@@ -107,8 +108,8 @@ func (m *measurement) close() {
 	}
 }
 
-// Start measures the processes that pids lists, until stop is called. For NBD, it must start while the server has no request.
-// It needs root, or CAP_BPF and CAP_PERFMON.
+// Start measures the processes that pids lists, until stop is called. For NBD, it must start while the server has no
+// request. It needs root, or CAP_BPF and CAP_PERFMON.
 func Start(pids func() []int, by Protocol) (stop func() (Times, error), err error) {
 	const op = "measure a server by its system calls"
 	m := &measurement{}
@@ -238,7 +239,8 @@ func load(read asm.BuiltinFunc, address asm.Register, offset int32) asm.Instruct
 	}
 }
 
-// ofProcess returns the instructions that end the program if the process is not measured. They set R7 to the thread's key.
+// ofProcess returns the instructions that end the program if the process is not measured. They set R7 to the thread's
+// key.
 func ofProcess(processes int) asm.Instructions {
 	return asm.Instructions{
 		asm.FnGetCurrentPidTgid.Call(),
@@ -253,8 +255,8 @@ func ofProcess(processes int) asm.Instructions {
 	}
 }
 
-// lookUp returns the instructions that both programs of threads share. They end the program if the process is not measured.
-// They set R7 to the thread's key, R8 to the time, and R0 to the thread's value or 0. They preserve R9.
+// lookUp returns the instructions that both programs of threads share. They end the program if the process is not
+// measured. They set R7 to the thread's key, R8 to the time, and R0 to the thread's value or 0. They preserve R9.
 func lookUp(processes, threads int) asm.Instructions {
 	return append(ofProcess(processes),
 		asm.FnKtimeGetNs.Call(),

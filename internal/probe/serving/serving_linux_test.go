@@ -61,7 +61,8 @@ func measured(t *testing.T, out []byte) (ios, sum float64) {
 func TestCalls(t *testing.T) {
 	dir := t.TempDir()
 	var out strings.Builder
-	// fio uses threads, so that the measured process does the I/O itself. The start delay lets the measurement begin first.
+	// fio uses threads, so that the measured process does the I/O itself. The start delay lets the measurement begin
+	// first.
 	cmd := exec.Command("fio", "--name=x", "--thread", "--startdelay=1", "--filename="+filepath.Join(dir, "x"), "--size=16m", "--rw=randrw", "--bs=4k", "--ioengine=psync", "--direct=1",
 		"--time_based", "--runtime=2", "--output-format=json")
 	cmd.Stdout = &out

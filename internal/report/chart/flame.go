@@ -2,7 +2,8 @@ package chart
 
 import "math"
 
-// A Flame draws stacks of functions as flame graphs, one below another. The width of a function is its share of the time.
+// A Flame draws stacks of functions as flame graphs, one below another. The width of a function is its share of the
+// time.
 type Flame struct {
 	Title  string
 	Width  float64 // 0 means the constant Width

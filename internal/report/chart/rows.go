@@ -174,8 +174,8 @@ func (r Rows) draw() *canvas {
 	return c
 }
 
-// columns returns the left and right ends of the plot, and the positions of the columns next to it. The columns are wide
-// enough for their widest texts.
+// columns returns the left and right ends of the plot, and the positions of the columns next to it. The columns are
+// wide enough for their widest texts.
 func (r Rows) columns(width float64) (left, right float64, at [3]float64) {
 	ws := [3]float64{52, 108, 104} // default widths, so that most plots have the same layout
 	for _, row := range r.Rows {

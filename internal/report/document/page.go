@@ -106,8 +106,8 @@ func others(r *report.Report) string {
 	return strings.Join(format.Cut(names, format.Listed, "target"), " or ")
 }
 
-// tiles returns the tiles: the counts of verdicts on the deciding metrics, the largest loss as in the answer, the number
-// of rounds, and what the checks found. It returns nil without comparisons.
+// tiles returns the tiles: the counts of verdicts on the deciding metrics, the largest loss as in the answer, the
+// number of rounds, and what the checks found. It returns nil without comparisons.
 func tiles(r *report.Report, answer assess.Sentence) []block.Tile {
 	counts := map[stat.Verdict]int{}
 	total, cached, alike := 0, 0, true

@@ -41,8 +41,8 @@ func Remainder(workload, label string) string {
 	return strings.Join(rest, " ")
 }
 
-// Fold returns a name in lower case, with one space for each run of spaces, hyphens and underscores. Names with the same
-// folded form count as equal.
+// Fold returns a name in lower case, with one space for each run of spaces, hyphens and underscores. Names with the
+// same folded form count as equal.
 func Fold(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == ' ' || r == '-' || r == '_' }), " ")
 }

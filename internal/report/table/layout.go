@@ -156,8 +156,8 @@ func meanSD(mean, sd float64, unit string) string {
 	return format.WithUnit(m+" ± "+format.Fixed(sd/sc.Factor, format.Places(mean/sc.Factor, math.NaN())-1)+sc.Prefix, sc.Unit)
 }
 
-// repetitionTables returns a table for each workload and metric, with a row for each machine and target and a column for
-// each round. It marks failed and discarded trials.
+// repetitionTables returns a table for each workload and metric, with a row for each machine and target and a column
+// for each round. It marks failed and discarded trials.
 func repetitionTables(r *report.Report) []block.Table {
 	failed := map[report.Cell]map[int]bool{}
 	rounds := map[string][]int{} // by workload, ascending: a round has the same column in all rows

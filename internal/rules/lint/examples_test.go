@@ -22,8 +22,8 @@ const argued = "testdata/fio-examples.tsv"
 // An argument explains why a finding is not a false alarm.
 type argument struct{ verdict, why string }
 
-// arguments parses testdata/fio-examples.tsv. The line "# sha256 SUM" contains the checksum of the examples. Other lines
-// with # are comments. The remaining lines are "file TAB rule TAB verdict TAB why".
+// arguments parses testdata/fio-examples.tsv. The line "# sha256 SUM" contains the checksum of the examples. Other
+// lines with # are comments. The remaining lines are "file TAB rule TAB verdict TAB why".
 func arguments(t *testing.T) (sum string, all map[[2]string]argument) {
 	t.Helper()
 	text, err := os.ReadFile(argued)

@@ -1,5 +1,5 @@
-// Package browsertest opens pages in a real Chromium for tests. It reports console messages, network requests, elements that
-// overflow the window, and accessibility problems.
+// Package browsertest opens pages in a real Chromium for tests. It reports console messages, network requests, elements
+// that overflow the window, and accessibility problems.
 package browsertest
 
 import (
@@ -129,8 +129,8 @@ func (b *Tab) Until(script string) {
 	b.Fatalf("never true: %s (%v)\n%s", script, last, text)
 }
 
-// Quiet fails the test if the console has an unexpected message, or if the page requested a URL that does not start with
-// base.
+// Quiet fails the test if the console has an unexpected message, or if the page requested a URL that does not start
+// with base.
 func (b *Tab) Quiet(base string) {
 	b.Helper()
 	b.mu.Lock()
@@ -168,8 +168,8 @@ var Looks = []Look{
 // Print is the page as printed on paper.
 var Print = Look{"print", "light", "print", 794, 1123}
 
-// As applies the window size, the color scheme and the media type of l. It turns off motion, so that tests need not wait
-// for its end.
+// As applies the window size, the color scheme and the media type of l. It turns off motion, so that tests need not
+// wait for its end.
 func (b *Tab) As(l Look) {
 	b.Helper()
 	b.size(l.Width, l.Height)
@@ -182,9 +182,9 @@ func (b *Tab) size(width, height int64) {
 	Call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 500})
 }
 
-// Readable fails the test if the page overflows the window horizontally, if the contrast of a text is below WCAG AA, or if
-// an element has no accessible name. `least` is the minimum number of texts on the page, so that the test cannot pass on an
-// empty page.
+// Readable fails the test if the page overflows the window horizontally, if the contrast of a text is below WCAG AA, or
+// if an element has no accessible name. `least` is the minimum number of texts on the page, so that the test cannot
+// pass on an empty page.
 func (b *Tab) Readable(what string, least int) {
 	b.Helper()
 	if over := b.Eval(overflow); over != "" {
@@ -199,8 +199,8 @@ func (b *Tab) Readable(what string, least int) {
 }
 
 // Keyboard opens all folds and presses Tab through the page. It returns the first fault, or "": an element that only a
-// mouse can use, or a focus that does not follow the order of the page, is not visible, or is outside the window. `least`
-// is the minimum number of elements, so that it does not pass on an empty page.
+// mouse can use, or a focus that does not follow the order of the page, is not visible, or is outside the window.
+// `least` is the minimum number of elements, so that it does not pass on an empty page.
 func (b *Tab) Keyboard(least int) string {
 	b.Helper()
 	n, err := strconv.Atoi(b.Eval(reachable))

@@ -31,8 +31,8 @@ var (
 // lengths maps constants of fio's source, which limit lists and strings, to their values.
 var lengths = map[string]int{"PATH_MAX": 4096, "FIO_IO_U_LIST_MAX_LEN": 20}
 
-// readForms adds the forms of the options in a file of fio's source. If forms already contains an option, readForms only
-// adds the new values.
+// readForms adds the forms of the options in a file of fio's source. If forms already contains an option, readForms
+// only adds the new values.
 func readForms(forms map[string]*form, engine, source string) {
 	for _, text := range optionStart.Split(source, -1)[1:] {
 		text, _, _ = strings.Cut(text, "\n\t},")
@@ -79,8 +79,8 @@ var aliased = regexp.MustCompile(`\.alias\s*=\s*"([^"]+)"`)
 // lacks.
 const base = "3.33"
 
-// versions reads options.c and engines/*.c of each release tag in a clone of fio's repository. have contains the options of
-// the installed fio.
+// versions reads options.c and engines/*.c of each release tag in a clone of fio's repository. have contains the
+// options of the installed fio.
 func versions(repo string, have []option) tables {
 	git := func(args ...string) string {
 		out, err := exec.Command("git", append([]string{"-C", repo}, args...)...).Output()

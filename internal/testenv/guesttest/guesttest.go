@@ -24,8 +24,8 @@ var (
 	built = map[string]string{}
 )
 
-// Init builds a small static init and returns its path. Test binaries that are linked with cgo or the race detector cannot
-// boot as init.
+// Init builds a small static init and returns its path. Test binaries that are linked with cgo or the race detector
+// cannot boot as init.
 func Init(t testing.TB) string { return program(t, "init") }
 
 // Root builds the init of an initramfs that switches to the root file system on the first disk, and returns its path.

@@ -1,4 +1,5 @@
-// Package kube builds Kubernetes from its published modules and starts clusters of a few nodes on this machine, for tests.
+// Package kube builds Kubernetes from its published modules and starts clusters of a few nodes on this machine, for
+// tests.
 package kube
 
 import (

@@ -33,9 +33,9 @@ import (
 	"iotax/internal/testenv/engine"
 )
 
-// A Cluster is Kubernetes on some nodes, in its own network, PID and mount namespaces. It does not change this machine's
-// network. When its first process ends, its other processes and its mounts end too. A node is a kubelet with a containerd.
-// All nodes see the files of this machine.
+// A Cluster is Kubernetes on some nodes, in its own network, PID and mount namespaces. It does not change this
+// machine's network. When its first process ends, its other processes and its mounts end too. A node is a kubelet with
+// a containerd. All nodes see the files of this machine.
 type Cluster struct {
 	Config string // kubeconfig of the administrator
 	Server string // address of the API within the cluster

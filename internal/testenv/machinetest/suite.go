@@ -53,8 +53,8 @@ type suite struct {
 	patience time.Duration
 }
 
-// Run runs the suite as subtests of t. It calls open once for most tests, and once more for the test that kills its machine.
-// It closes the machines.
+// Run runs the suite as subtests of t. It calls open once for most tests, and once more for the test that kills its
+// machine. It closes the machines.
 func Run(t *testing.T, open func(t *testing.T) iotax.Machine, options ...Options) {
 	var o Options
 	for _, x := range options {
@@ -335,8 +335,8 @@ func (s *suite) prompt(t *testing.T, start time.Time) {
 
 var errStream = errors.New("the caller's stream failed")
 
-// failingInput checks that a failing reader does not count as the end of the input: the file that put was writing must not
-// appear.
+// failingInput checks that a failing reader does not count as the end of the input: the file that put was writing must
+// not appear.
 func (s *suite) failingInput(t *testing.T) {
 	file := s.dir + "/broken"
 	in := io.MultiReader(strings.NewReader("half a file"), errReader{})
@@ -702,8 +702,8 @@ func (p *pids) list() []string {
 	return strings.Fields(p.buf.String())
 }
 
-// start runs c, which must print n process ids, then calls stop. It returns the ids and the error of Machine.Run. It fails
-// the test if Run does not return promptly after stop.
+// start runs c, which must print n process ids, then calls stop. It returns the ids and the error of Machine.Run. It
+// fails the test if Run does not return promptly after stop.
 func (s *suite) start(t *testing.T, ctx context.Context, c *iotax.Cmd, n int, stop func()) (ids []string, err error) {
 	t.Helper()
 	p := listen(n)

@@ -1,6 +1,6 @@
 // Command openmetrics reads OpenMetrics text from standard input with the parser of Prometheus, which is independent of
-// iotax's writer. It prints each sample as "name{labels} value timestamp". It is a separate module, because Prometheus is
-// large.
+// iotax's writer. It prints each sample as "name{labels} value timestamp". It is a separate module, because Prometheus
+// is large.
 package main
 
 import (

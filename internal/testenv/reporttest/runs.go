@@ -253,7 +253,8 @@ func FewSlow() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Clients is a run of 1, 2 and 4 clients on a store that can serve two at full speed. The four clients share it unevenly.
+// Clients is a run of 1, 2 and 4 clients on a store that can serve two at full speed. The four clients share it
+// unevenly.
 func Clients(noise float64) (*iotax.Run, []*iotax.Trial) {
 	cell := func(name string, iops, minMax, jain float64) CellSpec {
 		v := map[string]float64{"read.iops": iops}
@@ -270,8 +271,8 @@ func Clients(noise float64) (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Curved adds to a run an open loop at three loads on two of its targets, and a store that one, two and four clients read
-// concurrently.
+// Curved adds to a run an open loop at three loads on two of its targets, and a store that one, two and four clients
+// read concurrently.
 func Curved(run *iotax.Run, trials []*iotax.Trial) (*iotax.Run, []*iotax.Trial) {
 	names := func(targets []iotax.TargetInfo) (out []string) {
 		for _, t := range targets {

@@ -21,8 +21,8 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// App is the spec of `app: {run: …}`. The workload starts a program and measures the time until it is ready: until it answers an
-// HTTP request, or prints text that matches `ready`. Then the workload ends the program.
+// App is the spec of `app: {run: …}`. The workload starts a program and measures the time until it is ready: until it
+// answers an HTTP request, or prints text that matches `ready`. Then the workload ends the program.
 type App struct {
 	Run       string            `yaml:"run" doc:"command that starts it; {dir} is the target's place, {address} and {port} are where it must listen"`
 	Shell     bool              `yaml:"shell" doc:"run it with the machine's shell"`

@@ -277,8 +277,8 @@ func (c *command) placeDir(t *iotax.Target) string {
 	return cmp.Or(c.spec.Directory, support.WorkDir(t))
 }
 
-// enter returns the directory in which a command runs at t. It calls the place's guard first, because a command can reach the
-// place without naming it.
+// enter returns the directory in which a command runs at t. It calls the place's guard first, because a command can
+// reach the place without naming it.
 func (c *command) enter(ctx context.Context, t *iotax.Target) (dir string, err error) {
 	if t.Place.Guard != nil {
 		if err := t.Place.Guard(ctx); err != nil {

@@ -77,7 +77,8 @@ func TestCommandJSONAndShell(t *testing.T) {
 	}
 }
 
-// Warm-up runs do everything that a trial does, and are not reported. An exit status that the plan allows is not a failure.
+// Warm-up runs do everything that a trial does, and are not reported. An exit status that the plan allows is not a
+// failure.
 func TestCommandWarmupAndStatus(t *testing.T) {
 	dir := t.TempDir()
 	s := commandOf(`sh -c 'echo run >>log; exit 3'`)
@@ -227,7 +228,8 @@ func TestCommandsAtDevices(t *testing.T) {
 	}
 }
 
-// A command gets a secret from iotax's environment. The trial fails if the variable is not set or belongs to iotax itself.
+// A command gets a secret from iotax's environment. The trial fails if the variable is not set or belongs to iotax
+// itself.
 func TestCommandTakesSecretFromEnvironment(t *testing.T) {
 	t.Setenv("APP_TOKEN", "tok-12345678")
 	s := commandOf("sh -c 'echo $APP_TOKEN$OTHER'")

@@ -56,8 +56,8 @@ type extract struct {
 
 var valueName = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,63}$`)
 
-// parseExtract parses a regular expression with one named group, whose name is the unit, or a JSON path followed by a unit. Its
-// error is a *plan.ValueError.
+// parseExtract parses a regular expression with one named group, whose name is the unit, or a JSON path followed by a
+// unit. Its error is a *plan.ValueError.
 func parseExtract(name, text string) (extract, error) {
 	bad := func(hint, format string, args ...any) (extract, error) {
 		return extract{}, &plan.ValueError{Msg: fmt.Sprintf(format, args...), Hint: hint}
@@ -109,8 +109,8 @@ func parseExtract(name, text string) (extract, error) {
 	return x, nil
 }
 
-// take returns the value from standard output. If a pattern does not match there, it searches standard error. The last match
-// counts, because programs print progress first and totals last.
+// take returns the value from standard output. If a pattern does not match there, it searches standard error. The last
+// match counts, because programs print progress first and totals last.
 func (x extract) take(stdout, stderr []byte) (iotax.Value, error) {
 	var n float64
 	var err error

@@ -26,8 +26,8 @@ echo ready
 until grep -aqs 'filename=.*iotax-68Ki[B]' /proc/[0-9]*/cmdline; do :; done
 for d in iotax-*; do mv -T "$d" away && mv -T evil "$d"; done`
 
-// The owner of a directory cannot make root's fio write to a file of root by replacing iotax's directory between a check and the
-// start of fio.
+// The owner of a directory cannot make root's fio write to a file of root by replacing iotax's directory between a
+// check and the start of fio.
 func TestSwappedBetweenCheckAndUse(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

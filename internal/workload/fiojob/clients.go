@@ -139,8 +139,9 @@ const clientTime = 90 * time.Second
 // startTime limits how long a server may take to listen.
 const startTime = 30 * time.Second
 
-// serve starts argv, a fio server, on p's machine and makes it reachable through the socket `name` in dir. The server ends with
-// ctx. The caller waits for the end through `done`. serve calls `lost` if the server ends before ctx, or a connection to it fails.
+// serve starts argv, a fio server, on p's machine and makes it reachable through the socket `name` in dir. The server
+// ends with ctx. The caller waits for the end through `done`. serve calls `lost` if the server ends before ctx, or a
+// connection to it fails.
 func (j *fioJob) serve(ctx context.Context, p party, argv []string, dir, name string, lost func(error), done *sync.WaitGroup) error {
 	m := p.target.Machine
 	on := func(err error) error {
@@ -235,8 +236,8 @@ func jobFile(jobs []fio.JobSpec) string {
 	return b.String()
 }
 
-// runTogether runs the job at all of t.Together, and the noise at the same time. It fills in out with the sum over the clients,
-// the values of each client, and the fairness between them.
+// runTogether runs the job at all of t.Together, and the noise at the same time. It fills in out with the sum over the
+// clients, the values of each client, and the fairness between them.
 func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Trial) (err error) {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "run fio for " + j.name + " on", On: t.Name, Err: err}
@@ -424,8 +425,9 @@ func (j *fioJob) tally(t *iotax.Target, all []party, r *fio.Result, dir string, 
 	return nil
 }
 
-// Fairness returns how equal the rates of several clients are: the lowest rate over the highest, and Jain's index (Σx)² ÷ (n·Σx²).
-// The index is 1 if all rates are equal, and 1/n if one client gets everything (Jain, Chiu and Hawe, DEC-TR-301, 1984).
+// Fairness returns how equal the rates of several clients are: the lowest rate over the highest, and Jain's index (Σx)²
+// ÷ (n·Σx²). The index is 1 if all rates are equal, and 1/n if one client gets everything (Jain, Chiu and Hawe,
+// DEC-TR-301, 1984).
 func Fairness(rates []float64) (minMax, jain float64) {
 	var sum, squares float64
 	for _, x := range rates {

@@ -104,8 +104,8 @@ func (f *Fio) latencies() (names []string) {
 	return names
 }
 
-// beyond returns how many of the `ios` I/Os are beyond the condition's quantile. If the metric is not a quantile, it returns
-// leastBeyond.
+// beyond returns how many of the `ios` I/Os are beyond the condition's quantile. If the metric is not a quantile, it
+// returns leastBeyond.
 func (c condition) beyond(ios float64) float64 {
 	if _, q, ok := iotax.Quantile(c.Metric); ok {
 		return ios * (1 - q)

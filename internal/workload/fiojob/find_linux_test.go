@@ -112,7 +112,8 @@ func kneeTrial(t *iotax.Target, seed uint64) *iotax.Trial {
 	return &iotax.Trial{Target: t.Name, Length: 5 * time.Second, Ramp: time.Second, Seed: seed}
 }
 
-// knees returns targets with token buckets of these rates, a job that searches for their limits, and the simulated limits.
+// knees returns targets with token buckets of these rates, a job that searches for their limits, and the simulated
+// limits.
 func knees(tb testing.TB, rates ...float64) (j *fioJob, targets []*iotax.Target, limits []float64) {
 	j = finding(tb, fmt.Sprintf("read.latency.p95 < %v", kneeLimit))
 	for i, rate := range rates {

@@ -1,4 +1,5 @@
-// Package fiojob implements the workload fio: the options, files and trials of jobs, and jobs at several targets at the same time.
+// Package fiojob implements the workload fio: the options, files and trials of jobs, and jobs at several targets at the
+// same time.
 package fiojob
 
 import (
@@ -20,11 +21,11 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Fio is the spec of `fio: {rw: randread, bs: 4k}`. It is a fio job given by fio's own options, or the jobs of a job file or a
-// command line. Options in the plan override the options of these jobs.
+// Fio is the spec of `fio: {rw: randread, bs: 4k}`. It is a fio job given by fio's own options, or the jobs of a job
+// file or a command line. Options in the plan override the options of these jobs.
 //
-// Sizes use the plan's units, which are the standard ones: 1MiB is 1048576 bytes, 1MB is 1000000, and fio's bare 1m is 1048576. In
-// a job file, fio's own rules apply.
+// Sizes use the plan's units, which are the standard ones: 1MiB is 1048576 bytes, 1MB is 1000000, and fio's bare 1m is
+// 1048576. In a job file, fio's own rules apply.
 //
 // Each process of a job (numjobs) gets its own file, and `size` is per process, as in fio. The defaults are rw=randread
 // bs=4k iodepth=1 numjobs=1 direct=1, and test files of 1 GiB in total. A job that writes ends with a flush
@@ -76,8 +77,8 @@ const (
 	scaledBlock  = 1 << 20
 )
 
-// scaledValue returns the value of an option. If the option is a size of files, it returns the value times ScaleBy. `files` is the
-// job's nrfiles, `block` its block size, and `base` fio's kb_base.
+// scaledValue returns the value of an option. If the option is a size of files, it returns the value times ScaleBy.
+// `files` is the job's nrfiles, `block` its block size, and `base` fio's kb_base.
 func (f *Fio) scaledValue(key, value string, base int, files string, block int64) string {
 	if f.ScaleBy == 0 || !slices.Contains(scaled, key) {
 		return value
@@ -153,8 +154,8 @@ var order = []string{"stonewall", "wait_for", "new_group", "exitall", "exitall_o
 
 var directions = []string{"read", "write", "trim", "randread", "randwrite", "randtrim", "rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"}
 
-// secretOptions lists the options that hold a secret. fio's command line is visible to every user of the machine, and a report
-// shows it.
+// secretOptions lists the options that hold a secret. fio's command line is visible to every user of the machine, and a
+// report shows it.
 var secretOptions = []string{"http_pass", "http_s3_key", "http_s3_security_token", "http_s3_sse_customer_key", "http_swift_auth_token", "rbd_encryption_passphrase"}
 
 // keepsSecret returns an error for an option that holds a secret.
@@ -166,8 +167,8 @@ func keepsSecret(name string) *plan.FieldError {
 		Hint: "measure an object store with a bucket: target and the workload object, whose keys come from the environment"}
 }
 
-// SetOption sets one of fio's options. It returns an error for an option that the plan must not set. An empty value sets the
-// option without "=value".
+// SetOption sets one of fio's options. It returns an error for an option that the plan must not set. An empty value
+// sets the option without "=value".
 func (f *Fio) SetOption(key, value string) error {
 	s := fio.Setting{Key: fio.Canonical(key), Value: strings.TrimSpace(value)}
 	if instead, no := decided[s.Key]; no {
@@ -309,8 +310,8 @@ func (f *Fio) Validate() error {
 	return nil
 }
 
-// outOfBounds returns an error for a job with too many processes or files, or with files smaller than a block, before iotax
-// creates any of them. It ignores other errors of the job, because some variables have values only on the target.
+// outOfBounds returns an error for a job with too many processes or files, or with files smaller than a block, before
+// iotax creates any of them. It ignores other errors of the job, because some variables have values only on the target.
 func (f *Fio) outOfBounds() *plan.FieldError {
 	_, err := f.jobs().resolve(nil)
 	var over *tooMuch
@@ -530,8 +531,8 @@ func reads(rw string) bool {
 	return strings.Contains(mode, "read") || mode == "rw" || mode == "randrw"
 }
 
-// maxJobs limits the processes of a job, because iotax names all their files before fio starts. maxTotal limits the total size of
-// the files, in bytes.
+// maxJobs limits the processes of a job, because iotax names all their files before fio starts. maxTotal limits the
+// total size of the files, in bytes.
 const (
 	maxJobs        = 4096
 	maxTotal int64 = 1 << 50
@@ -764,8 +765,8 @@ func isOn(get map[string]string, key string) bool {
 	return ok && v != "0"
 }
 
-// smallest returns the smallest size in a list or range such as "4k,8k", "4k-64k" or "4k/50:64k/50". It returns `otherwise` if
-// there is no valid size.
+// smallest returns the smallest size in a list or range such as "4k,8k", "4k-64k" or "4k/50:64k/50". It returns
+// `otherwise` if there is no valid size.
 func smallest(v string, kbBase int, otherwise int64) int64 {
 	least := int64(0)
 	for part := range strings.FieldsFuncSeq(v, func(r rune) bool { return strings.ContainsRune(",-:", r) }) {

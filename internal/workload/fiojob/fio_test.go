@@ -393,8 +393,8 @@ func TestReadOnlyPlace(t *testing.T) {
 	}
 }
 
-// If another directory has replaced the place, nothing is written to it: neither by a fill nor by a trial, because fio creates
-// missing files even to read them.
+// If another directory has replaced the place, nothing is written to it: neither by a fill nor by a trial, because fio
+// creates missing files even to read them.
 func TestPlaceIsAnother(t *testing.T) {
 	another := errors.New("it is another")
 	for _, rw := range []string{"randread", "randwrite"} {

@@ -24,8 +24,8 @@ func added(t *iotax.Trial, name string) map[float64]uint64 {
 	return sum
 }
 
-// The histograms of the intervals add up to that of the trial: the same I/Os in the same bins. The intervals follow each other
-// without a gap, and each contains as many I/Os as the rate gives for its length.
+// The histograms of the intervals add up to that of the trial: the same I/Os in the same bins. The intervals follow
+// each other without a gap, and each contains as many I/Os as the rate gives for its length.
 func TestIntervals(t *testing.T) {
 	for name, options := range map[string][]string{
 		"one process":    {"rw", "randrw", "fdatasync", "64", "rate_iops", "2000,1000"},

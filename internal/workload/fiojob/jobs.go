@@ -232,8 +232,8 @@ func (src *source) readFile(dir, name string, inherited []*fio.Section, sections
 	return nil
 }
 
-// together lists the groups of jobs that fio would have run at the same time. It leaves out jobs that wait for another job by
-// name.
+// together lists the groups of jobs that fio would have run at the same time. It leaves out jobs that wait for another
+// job by name.
 func together(jobs []fio.JobSpec, labels []string) (out []string) {
 	groups := map[int][]string{}
 	for i, j := range jobs {

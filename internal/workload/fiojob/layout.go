@@ -17,9 +17,9 @@ import (
 // A layout describes the test files of a job. Their names contain their size. So workloads with files of the same size
 // on one target share these files, and each file is written once.
 //
-// Each process of a fio job has its own files, as in fio. If processes shared a file, they would wait for its inode lock and
-// overwrite each other's blocks. A job gets one file only if it names a file for all processes, uses offset_increment, or is an
-// open loop.
+// Each process of a fio job has its own files, as in fio. If processes shared a file, they would wait for its inode
+// lock and overwrite each other's blocks. A job gets one file only if it names a file for all processes, uses
+// offset_increment, or is an open loop.
 type layout struct {
 	jobs   int // numjobs; 0 if the job uses no files
 	files  int // per process
@@ -73,8 +73,8 @@ func (l layout) names() []string {
 	return names
 }
 
-// special lists the options that fill a file with other data than the random bytes that Prepare wrote. Reading such a file is a
-// different measurement, so other jobs do not share it.
+// special lists the options that fill a file with other data than the random bytes that Prepare wrote. Reading such a
+// file is a different measurement, so other jobs do not share it.
 var special = []string{"zero_buffers", "buffer_pattern", "buffer_compress_percentage", "dedupe_percentage", "scramble_buffers", "verify", "verify_pattern"}
 
 func dataTag(settings []fio.Setting) string {
@@ -223,9 +223,9 @@ func fioSeed(seed uint64) uint64 {
 	return seed
 }
 
-// jobName returns the workload's name without characters that are special in fio or in file names. The prefix prevents fio from
-// taking a name such as "global" for a section. It also prevents a workload named data from testing a directory "data" below fio's
-// working directory.
+// jobName returns the workload's name without characters that are special in fio or in file names. The prefix prevents
+// fio from taking a name such as "global" for a section. It also prevents a workload named data from testing a
+// directory "data" below fio's working directory.
 func jobName(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {
@@ -236,7 +236,8 @@ func jobName(s string) string {
 	return "iotax." + s[:min(len(s), 60)]
 }
 
-// fillArgs returns the command line that writes each of the named files of its working directory once, with random data.
+// fillArgs returns the command line that writes each of the named files of its working directory once, with random
+// data.
 func fillArgs(tool []string, engine string, direct bool, names []string, bytes int64) []string {
 	block := bytes & -bytes // largest power of two that divides the size, so that every byte is written
 	block = min(max(block, 512), 1<<20)

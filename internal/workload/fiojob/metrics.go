@@ -75,8 +75,8 @@ func directionsOf(rw string) (out []string) {
 // flushing lists the options that make a job flush while it runs.
 var flushing = []string{"fsync", "fdatasync", "sync_file_range"}
 
-// metrics lists the metrics that fio.Result.Values returns for the directions of the jobs. If a variable sets the direction, it
-// lists all of them.
+// metrics lists the metrics that fio.Result.Values returns for the directions of the jobs. If a variable sets the
+// direction, it lists all of them.
 func (f *Fio) metrics() (all []metric.Metric) {
 	j := f.jobs()
 	if f.finds() {

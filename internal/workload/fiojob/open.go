@@ -16,13 +16,14 @@ import (
 	"iotax/internal/rules"
 )
 
-// An open loop offers I/Os at times that do not depend on when other I/Os complete, as users do. fio's own mode for this,
-// io_submit_mode=offload, hangs at its end in about half of the runs of version 3.33. The usual mode, an asynchronous engine with
-// rate_process=poisson, waits for all I/Os in flight before it waits for the next arrival. I/Os that were due in the meantime
-// start late, and their latency counts only from then. So iotax generates the arrivals with many jobs, each with its own Poisson
-// process and one I/O at a time. Together they form a Poisson process again, and an I/O starts late only if its own job is busy.
-// Little's law gives the share of late I/Os: the I/Os in flight over the number of jobs. iotax stores the share with each trial,
-// and adds a finding if it is too large.
+// An open loop offers I/Os at times that do not depend on when other I/Os complete, as users do. fio's own mode for
+// this, io_submit_mode=offload, hangs at its end in about half of the runs of version 3.33. The usual mode, an
+// asynchronous engine with rate_process=poisson, waits for all I/Os in flight before it waits for the next arrival.
+// I/Os that were due in the meantime start late, and their latency counts only from then. So iotax generates the
+// arrivals with many jobs, each with its own Poisson process and one I/O at a time. Together they form a Poisson
+// process again, and an I/O starts late only if its own job is busy. Little's law gives the share of late I/Os: the
+// I/Os in flight over the number of jobs. iotax stores the share with each trial, and adds a finding if it is too
+// large.
 
 // openJobs is the default number of sources.
 const openJobs = 128
@@ -62,8 +63,8 @@ func parseLoad(s string) (float64, error) {
 	return float64(p), nil
 }
 
-// leastRate is the lowest rate of an open loop, and mostEach the highest rate of one of its sources, both in I/Os per second. fio
-// schedules arrivals in whole microseconds.
+// leastRate is the lowest rate of an open loop, and mostEach the highest rate of one of its sources, both in I/Os per
+// second. fio schedules arrivals in whole microseconds.
 const (
 	leastRate = 10
 	mostEach  = 10000
@@ -97,8 +98,9 @@ func (f *Fio) openField() string {
 	return "find"
 }
 
-// offered returns the rate that `jobs` sources, each with the rate `each`, offer in the window of l, in I/Os per second. fio
-// rounds the mean gap of a source down to whole microseconds. The window of a source begins with one additional arrival.
+// offered returns the rate that `jobs` sources, each with the rate `each`, offer in the window of l, in I/Os per
+// second. fio rounds the mean gap of a source down to whole microseconds. The window of a source begins with one
+// additional arrival.
 func (l line) offered(jobs, each int) float64 {
 	return float64(jobs) * (1e6/math.Floor(1e6/float64(each)) + 1/l.window())
 }
@@ -108,8 +110,8 @@ func (l line) busy() int { return int(l.rate * l.window() / leastEach) }
 
 func (l line) window() (seconds float64) { return float64(max(l.runtime, 1)) / 1000 }
 
-// sources divides the rate of l among as many sources as the job allows and the rate keeps busy. Each source offers a whole number
-// of I/Os per second. It uses fewer sources, down to half as many, if they come closer to the rate.
+// sources divides the rate of l among as many sources as the job allows and the rate keeps busy. Each source offers a
+// whole number of I/Os per second. It uses fewer sources, down to half as many, if they come closer to the rate.
 func (l line) sources() (jobs, each int) {
 	most := max(1, min(l.job.layout.jobs, int(l.rate/l.offered(1, 1)), l.busy()))
 	best := math.Inf(1)
@@ -186,8 +188,9 @@ func (f *Fio) checkLoad() error {
 	return err
 }
 
-// Pilot measures the capacity of each target. It sets one offered load for all targets, a share of the lowest capacity. Its facts
-// are load.offered (1/s, all jobs together) and capacity.TARGET (1/s). A resumed run reuses the load in `known`.
+// Pilot measures the capacity of each target. It sets one offered load for all targets, a share of the lowest capacity.
+// Its facts are load.offered (1/s, all jobs together) and capacity.TARGET (1/s). A resumed run reuses the load in
+// `known`.
 func (j *fioJob) Pilot(ctx context.Context, targets []*iotax.Target, length time.Duration, known map[string]string) (map[string]string, error) {
 	facts := map[string]string{}
 	if j.spec.finds() {
@@ -223,7 +226,8 @@ func (j *fioJob) Pilot(ctx context.Context, targets []*iotax.Target, length time
 	return facts, nil
 }
 
-// capacity returns the rate of the job on t in a closed loop, 1/s. Workloads that differ only in their load share one measurement.
+// capacity returns the rate of the job on t in a closed loop, 1/s. Workloads that differ only in their load share one
+// measurement.
 func (j *fioJob) capacity(ctx context.Context, t *iotax.Target, st *fioState) (float64, error) {
 	trial := &iotax.Trial{Length: pilotTime, Ramp: pilotRamp, Seed: 1, Cold: true}
 	key := t.Machine.String() + "\x00" + t.Place.Path + "\x00" + iotax.QuoteAll(j.line(t, st, trial).anonymous())
@@ -263,8 +267,8 @@ func (j *fioJob) rateMetric() string {
 // load formats the share of an open loop, as in "60 %".
 func (j *fioJob) load() string { return strconv.FormatFloat(100*j.share, 'f', -1, 64) + " %" }
 
-// loadFacts sets the facts about the offered load. load.job is the same for workloads that differ only in their load: together
-// they form a curve.
+// loadFacts sets the facts about the offered load. load.job is the same for workloads that differ only in their load:
+// together they form a curve.
 func (j *fioJob) loadFacts(facts map[string]string) {
 	if j.rate == 0 {
 		return
@@ -279,8 +283,8 @@ func (j *fioJob) loadFacts(facts map[string]string) {
 	facts[iotax.FactLoadJob] = strings.Join(job, " ")
 }
 
-// judgeLoad adds the offered load and the share of late arrivals to a trial of an open loop. It adds a finding if the load was not
-// reached, and one if too many arrivals were late.
+// judgeLoad adds the offered load and the share of late arrivals to a trial of an open loop. It adds a finding if the
+// load was not reached, and one if too many arrivals were late.
 func (j *fioJob) judgeLoad(l line, out *iotax.Trial) {
 	if l.rate == 0 {
 		return

@@ -32,8 +32,8 @@ func measured(t testing.TB, raw []byte) rates {
 	return rates{v["read.iops"], v["read.ios"] / v["cpu.client"]}
 }
 
-// alternate runs the job under iotax and by hand in mirrored order, and returns both series. By hand means with the options that a
-// user would type: no logs, and the given percentile options.
+// alternate runs the job under iotax and by hand in mirrored order, and returns both series. By hand means with the
+// options that a user would type: no logs, and the given percentile options.
 func alternate(t testing.TB, pairs int, length time.Duration, dir string, percentiles []string, options ...string) (hand, ours []rates) {
 	t.Helper()
 	w := open(t, options...)
@@ -121,8 +121,8 @@ func TestCostsNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkAgainstByHand prints the ratio of fio under iotax to fio by hand: the median of the pairs and its 95 % interval. Run it
-// alone, on a quiet machine:
+// BenchmarkAgainstByHand prints the ratio of fio under iotax to fio by hand: the median of the pairs and its 95 %
+// interval. Run it alone, on a quiet machine:
 //
 //	go test -run xxx -bench ByHand -benchtime 1x -timeout 30m ./internal/workload/fiojob
 func BenchmarkAgainstByHand(b *testing.B) {

@@ -39,11 +39,12 @@ func (s *sharedState) survey(ctx context.Context, m iotax.Machine) (task.Survey,
 	return found, err
 }
 
-// probeTime limits a probe. An engine that hangs, as on a FUSE file system whose server is stuck, counts as not working.
+// probeTime limits a probe. An engine that hangs, as on a FUSE file system whose server is stuck, counts as not
+// working.
 const probeTime = 20 * time.Second
 
-// probe runs one small I/O through the engine at the place. A success on this host is cached until the host reboots, because a
-// probe takes 0.3 s, mostly for fio's clock calibration.
+// probe runs one small I/O through the engine at the place. A success on this host is cached until the host reboots,
+// because a probe takes 0.3 s, mostly for fio's clock calibration.
 func (s *sharedState) probe(ctx context.Context, env support.Env, t *iotax.Target, st *fioState, engine string) error {
 	if diskless(engine) {
 		return nil
@@ -83,9 +84,9 @@ func (s *sharedState) probe(ctx context.Context, env support.Env, t *iotax.Targe
 	return err
 }
 
-// accept calls `parse` to check whether a target's fio accepts the job's options. The result depends only on fio's version, the
-// platform, the engine and the options, so a success is cached for all targets and runs. fio calibrates its clock before it parses
-// options, which takes longer than everything else before the first trial.
+// accept calls `parse` to check whether a target's fio accepts the job's options. The result depends only on fio's
+// version, the platform, the engine and the options, so a success is cached for all targets and runs. fio calibrates
+// its clock before it parses options, which takes longer than everything else before the first trial.
 func (s *sharedState) accept(env support.Env, st *fioState, parse func() error) error {
 	parts := []string{st.tool.Version, st.survey.OS, st.survey.Arch, st.engine}
 	for _, r := range st.job.all() {

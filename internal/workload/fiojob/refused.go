@@ -139,8 +139,8 @@ func barredEngine(name string) bar {
 	return b
 }
 
-// unknown returns the error for a name that is not an option of a job. On its command line, where iotax passes the jobs, fio
-// accepts abbreviated names and its own options too.
+// unknown returns the error for a name that is not an option of a job. On its command line, where iotax passes the
+// jobs, fio accepts abbreviated names and its own options too.
 func unknown(key string) *plan.FieldError {
 	full, own := fio.Completed(key)
 	if own {
@@ -158,8 +158,8 @@ func unknown(key string) *plan.FieldError {
 	return e
 }
 
-// refusals returns an error for options that a job file or a command must not have, and for mistakes that can be found without
-// running fio. Its errors are *fio.JobError.
+// refusals returns an error for options that a job file or a command must not have, and for mistakes that can be found
+// without running fio. Its errors are *fio.JobError.
 func refusals(jobs []fio.JobSpec) error {
 	for _, job := range jobs {
 		for _, s := range job.Settings {

@@ -220,8 +220,8 @@ func (j *fioJob) probe(ctx context.Context, t *iotax.Target, st *fioState, engin
 	return err
 }
 
-// Settle chooses one engine that works on every target, because targets with different engines run different workloads. It skips a
-// target that cannot run the job. Check reports such a target.
+// Settle chooses one engine that works on every target, because targets with different engines run different workloads.
+// It skips a target that cannot run the job. Check reports such a target.
 func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.Finding, error) {
 	type candidate struct {
 		t     *iotax.Target
@@ -318,8 +318,8 @@ func unavailable(engine string, t *iotax.Target, err error) (why, hint string) {
 		"to measure io_uring there: " + key
 }
 
-// Check returns an error if t lacks fio, a working engine, a suitable place, or space, or if its fio does not accept the job's
-// options.
+// Check returns an error if t lacks fio, a working engine, a suitable place, or space, or if its fio does not accept
+// the job's options.
 func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
 	if len(t.Together) > 0 {
 		return j.checkTogether(ctx, t)
@@ -442,8 +442,8 @@ func (j *fioJob) line(t *iotax.Target, st *fioState, out *iotax.Trial) line {
 	}
 }
 
-// Prepare writes the test files with random data. It writes each file under a temporary name, so a file with the final name and
-// the right size is complete. It reuses existing files.
+// Prepare writes the test files with random data. It writes each file under a temporary name, so a file with the final
+// name and the right size is complete. It reuses existing files.
 func (j *fioJob) Prepare(ctx context.Context, t *iotax.Target) error {
 	if len(t.Together) > 0 {
 		return j.each(t, true, func(p party) error { return p.job.Prepare(ctx, p.target) })
@@ -570,15 +570,15 @@ func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names 
 	return err
 }
 
-// behind returns the directory of this host that t's machine sees through a share, and this host's fio. Writing there is many
-// times as fast as through the share. It returns "" if the files must be written through t's machine.
+// behind returns the directory of this host that t's machine sees through a share, and this host's fio. Writing there
+// is many times as fast as through the share. It returns "" if the files must be written through t's machine.
 func (j *fioJob) behind(t *iotax.Target) (dir, tool string) {
 	f := t.Place.Facts
 	if j.env.Host == nil || t.Place.Backing == "" || !slices.Contains([]string{"virtiofs", "9p", "nfs"}, f[iotax.FactShareType]) {
 		return "", ""
 	}
-	// The root user of another system could create links in the share, and fio would follow them on this host. iotax's own guests
-	// do not create links.
+	// The root user of another system could create links in the share, and fio would follow them on this host. iotax's own
+	// guests do not create links.
 	if os.Geteuid() == 0 && t.Machine.Caps().Facts[iotax.FactKernelFile] == "" {
 		return "", ""
 	}
@@ -645,12 +645,13 @@ func (l line) logBytes() (bytes float64) {
 	return bytes
 }
 
-// logStep returns the interval between lines of fio's logs, in seconds. It is 1, or more if the logs would otherwise exceed
-// logLimit.
+// logStep returns the interval between lines of fio's logs, in seconds. It is 1, or more if the logs would otherwise
+// exceed logLimit.
 func (l line) logStep() int { return max(1, int(math.Ceil(l.logBytes()/float64(logLimit)))) }
 
-// reportStep returns the interval between fio's reports, in seconds. It is 1, or more if the reports would otherwise exceed the
-// part of outputLimit that the logs leave. It is 0 if fio cannot print reports, or if they could break the trial.
+// reportStep returns the interval between fio's reports, in seconds. It is 1, or more if the reports would otherwise
+// exceed the part of outputLimit that the logs leave. It is 0 if fio cannot print reports, or if they could break the
+// trial.
 func (l line) reportStep(st *fioState) int {
 	const reportSize = 32 << 10 // upper estimate for one direction, bytes
 	processes, bytes := 0, 0.0
@@ -790,8 +791,8 @@ func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) 
 	}
 }
 
-// normal describes the work of the jobs independently of where and how long they run. The options of each job after the first are
-// prefixed with its number.
+// normal describes the work of the jobs independently of where and how long they run. The options of each job after the
+// first are prefixed with its number.
 func (j *fioJob) normal(st *fioState) map[string]string {
 	out := map[string]string{"kind": "fio"}
 	l := line{job: st.job, engine: st.engine}
@@ -852,8 +853,8 @@ func (l logs) series(step int) ([]iotax.Series, error) {
 	return out, nil
 }
 
-// fioMessage extracts fio's error messages from its output. fio prints a message up to three times, and again for every request in
-// flight. fioMessage keeps the line that names the file, once.
+// fioMessage extracts fio's error messages from its output. fio prints a message up to three times, and again for every
+// request in flight. fioMessage keeps the line that names the file, once.
 func fioMessage(text string) string {
 	var lines []string
 	why := ""

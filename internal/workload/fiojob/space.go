@@ -24,8 +24,8 @@ type need struct {
 	files map[string]int64 // bytes by name
 }
 
-// needs returns the space that missing test files (bytes by name) take at t: in its own file system, and in the file system of
-// this host that holds the image or directory behind it.
+// needs returns the space that missing test files (bytes by name) take at t: in its own file system, and in the file
+// system of this host that holds the image or directory behind it.
 func (j *fioJob) needs(ctx context.Context, t *iotax.Target, own room, missing map[string]int64) ([]need, error) {
 	var all int64
 	for _, n := range missing {
@@ -133,8 +133,8 @@ func (s *sharedState) settle(t *iotax.Target, files map[string]int64) {
 	}
 }
 
-// roomFor checks the space again right before the files (bytes by name) are written, because other processes may have used it
-// since.
+// roomFor checks the space again right before the files (bytes by name) are written, because other processes may have
+// used it since.
 func (j *fioJob) roomFor(ctx context.Context, t *iotax.Target, files map[string]int64) error {
 	own := room{on: support.Identity(t.Machine)}
 	err := support.Limited(ctx, support.GlanceTime, func(ctx context.Context) (err error) {

@@ -21,8 +21,8 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// paused serves 16 MiB of memory over NBD. The byte p on the control socket pauses the server after the requests in flight, and r
-// resumes it.
+// paused serves 16 MiB of memory over NBD. The byte p on the control socket pauses the server after the requests in
+// flight, and r resumes it.
 func paused(t *testing.T) (target *iotax.Target, control string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -33,7 +33,8 @@ func FileKey(t *iotax.Target, name string) string {
 	return t.Machine.String() + "\x00" + path.Join(t.Place.Path, name)
 }
 
-// HeldFiles counts the users of each test file. Workloads that use the same file write it once, and the last user removes it.
+// HeldFiles counts the users of each test file. Workloads that use the same file write it once, and the last user
+// removes it.
 type HeldFiles struct {
 	mu    sync.Mutex
 	users map[string]int
@@ -96,7 +97,8 @@ func Identity(m iotax.Machine) any {
 	return m.String()
 }
 
-// ScaledSize returns n bytes times `by`, rounded down to a multiple of 4 KiB, but not less than the smaller of n and `least`.
+// ScaledSize returns n bytes times `by`, rounded down to a multiple of 4 KiB, but not less than the smaller of n and
+// `least`.
 func ScaledSize(n int64, by float64, least int64) int64 {
 	return max(int64(float64(n)*by)&^4095, min(n, least))
 }

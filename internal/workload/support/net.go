@@ -13,8 +13,8 @@ import (
 // guestPort counts the ports that FreePort has returned for machines other than this host.
 var guestPort atomic.Int32
 
-// NoWay returns the reason why this host cannot reach the ports of m, and a hint. `otherwise` is the hint that applies to every
-// machine.
+// NoWay returns the reason why this host cannot reach the ports of m, and a hint. `otherwise` is the hint that applies
+// to every machine.
 func NoWay(m iotax.Machine, otherwise string) (hint string, err error) {
 	if iotax.Outside(m) == m {
 		return otherwise, errors.New("this host has no way to its ports")
@@ -23,8 +23,8 @@ func NoWay(m iotax.Machine, otherwise string) (hint string, err error) {
 		errors.New("the container has a network of its own, or one that this host has no way to")
 }
 
-// FreePort returns a TCP port for a server on m. On this host the port is free. On other machines it is the next one from 18000 to
-// 27999, and FreePort does not check that it is free.
+// FreePort returns a TCP port for a server on m. On this host the port is free. On other machines it is the next one
+// from 18000 to 27999, and FreePort does not check that it is free.
 func FreePort(m iotax.Machine) (int, error) {
 	if !iotax.IsLocal(iotax.Outside(m)) {
 		return 18000 + int(guestPort.Add(1)%10000), nil
@@ -37,7 +37,8 @@ func FreePort(m iotax.Machine) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// Reach returns the address on which a program on m must listen, and the address at which this host then reaches that port.
+// Reach returns the address on which a program on m must listen, and the address at which this host then reaches that
+// port.
 func Reach(ctx context.Context, m iotax.Machine, port int) (listen, addr string, err error) {
 	listen = "127.0.0.1"
 	addr = net.JoinHostPort(listen, strconv.Itoa(port))

@@ -85,8 +85,8 @@ func Holds(p string, texts ...string) bool {
 	return p != "" && slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(s, p) })
 }
 
-// GuardFio returns an error if fio must not run at t's place. It also checks a job that only reads in a directory, because fio
-// creates missing files there.
+// GuardFio returns an error if fio must not run at t's place. It also checks a job that only reads in a directory,
+// because fio creates missing files there.
 func GuardFio(ctx context.Context, t *iotax.Target, writes bool) error {
 	if t.Place.Guard == nil || !writes && t.Place.Kind != iotax.PlaceDir {
 		return nil
@@ -104,12 +104,12 @@ func Misplaced(t *iotax.Target, texts ...string) string {
 	return ""
 }
 
-// LabelBuild is the label of a target that uses one of several builds. Its value is the directory of that build and replaces
-// {build} in a command.
+// LabelBuild is the label of a target that uses one of several builds. Its value is the directory of that build and
+// replaces {build} in a command.
 const LabelBuild = "build"
 
-// FillIn replaces the placeholders in `text` with the place, the round's seed and the target's labels, including its build. It
-// passes the place and the labels through `quote`.
+// FillIn replaces the placeholders in `text` with the place, the round's seed and the target's labels, including its
+// build. It passes the place and the labels through `quote`.
 func FillIn(text string, t *iotax.Target, seed uint64, quote func(string) string) string {
 	pairs := []string{Placeholders[t.Place.Kind], quote(t.Place.Path), "{seed}", fmt.Sprint(seed)}
 	for name, value := range t.Labels {
@@ -120,8 +120,8 @@ func FillIn(text string, t *iotax.Target, seed uint64, quote func(string) string
 
 func AsItIs(s string) string { return s }
 
-// WorkDir returns the working directory for commands of t: its place if that is a directory, else "", which leaves the choice to
-// the machine.
+// WorkDir returns the working directory for commands of t: its place if that is a directory, else "", which leaves the
+// choice to the machine.
 func WorkDir(t *iotax.Target) string {
 	if t.Place.Kind == iotax.PlaceDir {
 		return t.Place.Path

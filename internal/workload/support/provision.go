@@ -234,8 +234,8 @@ func push(ctx context.Context, m iotax.Machine, s task.Survey, env Env) (Tool, e
 	return PushBundle(ctx, m, s, env, b, "--version")
 }
 
-// PushBundle copies a program of this host to m, unless the same bundle is already there. `version` is the argument that makes the
-// program print its version.
+// PushBundle copies a program of this host to m, unless the same bundle is already there. `version` is the argument
+// that makes the program print its version.
 func PushBundle(ctx context.Context, m iotax.Machine, s task.Survey, env Env, b *bundle, version string) (Tool, error) {
 	if !slices.Contains(elfArch[b.arch], s.Arch) {
 		return Tool{}, fmt.Errorf("it has none, and this host's (%s) can't be used on %s", strings.TrimPrefix(b.arch.String(), "EM_"), s.Arch)

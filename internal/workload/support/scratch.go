@@ -57,8 +57,8 @@ func Bounded(ctx context.Context, m iotax.Machine, limit time.Duration, c *iotax
 // GlanceTime limits a short check of a machine.
 var GlanceTime = 30 * time.Second
 
-// Run runs a command in the directory with a deadline of `limit` from now. It returns how long the command took by this host's
-// clock.
+// Run runs a command in the directory with a deadline of `limit` from now. It returns how long the command took by this
+// host's clock.
 func (s *Scratch) Run(ctx context.Context, limit time.Duration, env []string, args ...string) (time.Duration, error) {
 	begun := time.Now()
 	_, err := Bounded(ctx, s.M, limit, &iotax.Cmd{Args: args, Env: append(env, "LC_ALL=C"), Dir: s.Path})
@@ -72,7 +72,8 @@ func (s *Scratch) Remove(ctx context.Context) error {
 	return s.undo(ctx)
 }
 
-// MissingTool returns an error that names a tool that is not installed on m, or nil. `tools` maps each program to its package.
+// MissingTool returns an error that names a tool that is not installed on m, or nil. `tools` maps each program to its
+// package.
 func MissingTool(ctx context.Context, m iotax.Machine, tools map[string]string) error {
 	for tool, pkg := range tools {
 		path, err := task.Find.On(ctx, m, tool)

@@ -15,8 +15,8 @@ type NoRoomError struct{ msg string }
 
 func (e *NoRoomError) Error() string { return e.msg }
 
-// Short returns a *NoRoomError if `need` bytes do not fit into the room with iotax.Reserve left free. It returns nil if they fit,
-// or if the free space is unknown.
+// Short returns a *NoRoomError if `need` bytes do not fit into the room with iotax.Reserve left free. It returns nil if
+// they fit, or if the free space is unknown.
 func Short(r task.Room, need int64, where string) error {
 	if reserve := iotax.Reserve(r.Size); r.Free >= 0 && need > 0 && need+reserve > r.Free {
 		return &NoRoomError{fmt.Sprintf("%s needed in %s, %s available, of which %s stay in reserve", plan.Size(need), where, approx(r.Free), approx(reserve))}

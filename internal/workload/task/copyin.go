@@ -20,12 +20,12 @@ type CopyIn struct {
 	Env      []string      // environment of the programs
 }
 
-// An Arrival holds the times since the start at which the first block was read, the whole volume was local, and the whole volume
-// had been read from the local copy.
+// An Arrival holds the times since the start at which the first block was read, the whole volume was local, and the
+// whole volume had been read from the local copy.
 type Arrival struct{ First, Local, Steady time.Duration }
 
-// Bring copies a volume in, or serves it lazily, and measures when its first block was read, when all of it was local, and when
-// all of it had been read again.
+// Bring copies a volume in, or serves it lazily, and measures when its first block was read, when all of it was local,
+// and when all of it had been read again.
 var Bring = agent.New("copy in", func(ctx context.Context, c CopyIn) (Arrival, error) {
 	if c.Lazy {
 		return c.lazy(ctx)
@@ -87,7 +87,8 @@ func (c CopyIn) eager(ctx context.Context) (a Arrival, err error) {
 	return a, err
 }
 
-// lazy serves the volume through a copy-on-read overlay. It reads one block, the whole volume, and the whole volume again.
+// lazy serves the volume through a copy-on-read overlay. It reads one block, the whole volume, and the whole volume
+// again.
 func (c CopyIn) lazy(ctx context.Context) (a Arrival, err error) {
 	overlay, socket, pid := filepath.Join(c.Dir, "overlay.qcow2"), filepath.Join(c.Dir, "s"), filepath.Join(c.Dir, "pid")
 	begun := time.Now()

@@ -1,5 +1,5 @@
-// Package task contains the agent functions with which workloads inspect a machine, run commands, and create and remove files
-// there.
+// Package task contains the agent functions with which workloads inspect a machine, run commands, and create and remove
+// files there.
 package task
 
 import (
@@ -70,8 +70,8 @@ var (
 		_, err := os.Stat(dir)
 		return roomOf(dir), err
 	})
-	// Behind returns the room of a file or directory, with the space that a file uses on the disk. It returns nil if the path is
-	// neither.
+	// Behind returns the room of a file or directory, with the space that a file uses on the disk. It returns nil if the
+	// path is neither.
 	Behind = quick("room behind", behind)
 )
 

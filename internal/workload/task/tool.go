@@ -33,7 +33,8 @@ var (
 	TempDir = agent.New("temporary directory", tempDir)
 	// Accounts returns the agent's user ID, and whether the system has a root user and a root group.
 	Accounts = agent.New("accounts", accounts)
-	// Unpack creates a directory from a tar archive that is compressed with gzip. It creates the whole directory or nothing.
+	// Unpack creates a directory from a tar archive that is compressed with gzip. It creates the whole directory or
+	// nothing.
 	Unpack = agent.NewTaker("unpack", unpack)
 )
 
