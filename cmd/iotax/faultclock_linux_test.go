@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -23,8 +24,12 @@ func jumpOwnClock(s *stage, d *rand.Rand) (o aftermath) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 4*time.Minute)
 	defer cancel()
 	spec := vm.Kind.New().(*vm.Spec)
-	spec.Memory = 768 << 20 // the test binary is large, and the guest's memory contains it twice
-	guest, err := machine.Open(ctx, plan.Machine{Name: "guest", Kind: "qemu", Spec: spec}, machine.Options{Name: "guest", CacheDir: iotax.CacheDir(), WorkDir: s.mkdir("guest")})
+	spec.Memory = 768 << 20      // the test binary is large, and the guest's memory contains it twice
+	self, err := os.Executable() // as /init, in place of the agent
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	guest, err := machine.Open(ctx, plan.Machine{Name: "guest", Kind: "qemu", Spec: spec}, machine.Options{Name: "guest", CacheDir: iotax.CacheDir(), WorkDir: s.mkdir("guest"), Init: self})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -4,11 +4,11 @@
 // A guest has three parts, each a file in the cache directory:
 //
 //   - a kernel, taken from this host or unpacked from the distribution's package (Kernel),
-//   - an initramfs with this program as /init and the kernel modules that it loads (Initramfs),
+//   - an initramfs with the agent as /init and the kernel modules that it loads (Initramfs),
 //   - a read-only disk with the host's fio, shell and file tools and their libraries (Tools).
 //
-// The settings of one boot are on the kernel command line (Boot). If IsInit returns true, cmd/iotax calls Main and does
-// nothing else.
+// The settings of one boot are on the kernel command line (Boot). If IsInit returns true, the program that is
+// the agent calls Main and does nothing else.
 //
 // A guest provides:
 //
