@@ -24,6 +24,7 @@ import (
 	"iotax/internal/run/estimate"
 	"iotax/internal/statefile"
 	"iotax/internal/store"
+	"iotax/internal/terminal"
 	"iotax/internal/tune"
 )
 
@@ -164,7 +165,7 @@ func (a *app) tune(ctx context.Context, fl *tuneFlags, args []string) error {
 	switch {
 	case ctx.Err() != nil:
 		return errInterrupted{errors.New("interrupted; what is known is saved: the same command continues")}
-	case spent && r.Best != nil:
+	case spent && (len(r.Effects) > 0 || len(r.Finalists) > 0):
 		a.note("%v; the same command with a larger --budget continues", err)
 		r.Sure = false
 	case spent:
@@ -275,7 +276,19 @@ type tuneStep struct {
 	Combos []tune.Combo `json:"combos"`
 	Rounds int          `json:"rounds"`
 	Runs   []string     `json:"runs"` // several if the step was interrupted
+	Took   float64      `json:"took"` // seconds, of the part that was not interrupted
 	Done   bool         `json:"done"`
+}
+
+// each returns the mean time of a trial so far, with its share of what comes before and after trials, or 0 if it is not known.
+func (s *tuneState) each() time.Duration {
+	took, trials := 0., 0
+	for _, step := range s.Steps {
+		if step.Done && len(step.Runs) == 1 {
+			took, trials = took+step.Took, trials+len(step.Combos)*step.Rounds
+		}
+	}
+	return time.Duration(took / float64(max(1, trials)) * float64(time.Second))
 }
 
 // measure implements tune.Search.Measure.
@@ -299,21 +312,28 @@ func (t *tuning) measure(ctx context.Context, combos []tune.Combo, rounds int) (
 			return nil, err
 		}
 		_, length, _ := schedule.Estimate(p, costs)
+		says := estimate.Lines(p, costs, from)[0]
+		if each := t.state.each(); each > 0 {
+			length = each * time.Duration(len(combos)*more)
+			says = "about " + terminal.Elapsed(length) + " at the pace so far"
+		}
 		if budget := time.Duration(t.p.Measure.Budget); budget > 0 && time.Since(t.begun)+length > budget {
 			return nil, fmt.Errorf("%w: the next %s take about %v of %v", errBudgetSpent, format.Plural(len(combos)*more, "trial"), length.Round(time.Second), budget)
 		}
-		t.note("%s take %s", format.Plural(len(combos)*more, "trial"), estimate.Lines(p, costs, from)[0])
+		t.note("%s take %s", format.Plural(len(combos)*more, "trial"), says)
 		id := store.NewID(time.Now())
 		step.Runs = append(step.Runs, id)
 		if err := t.dir.Write(t.state); err != nil {
 			return nil, err
 		}
+		begun := time.Now()
 		if err := t.measureStep(ctx, t.db, p, run.Options{ID: id, Version: version(), KeepGoing: true}); err != nil {
 			return nil, err
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		step.Took = time.Since(begun).Seconds()
 		if rows, err = t.rows(ctx, combos, step.Runs); err != nil {
 			return nil, err
 		}
@@ -574,6 +594,8 @@ func (t *tuning) print(ctx context.Context, s *tune.Search, r *tune.Result) erro
 		}
 	}
 	switch {
+	case !r.Sure && !compared:
+		fmt.Fprintln(&b, "\nThis is not sure: the search stopped before it compared the best combinations.")
 	case !r.Sure:
 		fmt.Fprintf(&b, "\nThis is not sure: another finalist may be better by more than %s. More rounds (--rounds 6..1000) may decide.\n", percent)
 	case compared:

@@ -2,6 +2,7 @@ package tune
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -250,6 +251,36 @@ func TestAgainstFullFactorial(t *testing.T) {
 		t.Logf("%-36s %-24s %s", c.what, "full factorial", full)
 		if ours.trials > full.trials/4 {
 			t.Errorf("%s: %.0f trials, the full factorial %.0f", c.what, ours.trials, full.trials)
+		}
+	}
+}
+
+// A search that stops in its screening returns the effects so far, and one that stops in its final the finalists.
+func TestStopped(t *testing.T) {
+	random := rand.New(rand.NewPCG(21, 5))
+	w := &world{factors: factors(7), gain: additive(map[int]float64{1: 0.2, 4: 0.06}, nil), noise: normal(random, 0.1)}
+	spent := errors.New("spent")
+	for after, want := range []struct{ effects, finalists bool }{{false, false}, {true, false}, {true, false}, {true, true}, {true, true}} {
+		s := w.search()
+		measure := s.Measure
+		steps := 0
+		s.Measure = func(ctx context.Context, combos []Combo, rounds int) ([]Row, error) {
+			if steps++; steps > after {
+				return nil, spent
+			}
+			return measure(ctx, combos, rounds)
+		}
+		r, err := s.Run(t.Context())
+		if !errors.Is(err, spent) || len(r.Effects) > 0 != want.effects || len(r.Finalists) > 0 != want.finalists || r.Sure {
+			t.Errorf("after %d steps: %v, %+v", after, err, r)
+		}
+		if after < 4 && r.Best.changed() > 0 || after == 4 && !(r.Finalists[1].Gain.Hi > 1) {
+			t.Errorf("after %d steps: %+v", after, r)
+		}
+		for _, e := range r.Effects {
+			if !(e.Gain.Lo < e.Gain.Estimate && e.Gain.Estimate < e.Gain.Hi) {
+				t.Errorf("after %d steps: the effect %+v", after, e)
+			}
 		}
 	}
 }

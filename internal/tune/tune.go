@@ -133,8 +133,11 @@ func (s *Search) Name(c Combo) string {
 
 func (s *Search) measure(ctx context.Context, combos []Combo, rounds int) ([]Row, error) {
 	rows, err := s.Measure(ctx, combos, rounds)
+	if err != nil {
+		return nil, err
+	}
 	s.result.Trials += len(combos) * rounds
-	if err == nil && rows[0].Wrong != "" {
+	if rows[0].Wrong != "" {
 		err = &iotax.Error{Op: "tune", On: "the present options", Err: errors.New(rows[0].Why), Hint: map[Wrong]string{
 			Cached: "nothing is better than a cache: use a larger file, or direct I/O", Failed: "measure them alone first: iotax run"}[rows[0].Wrong]}
 	}
@@ -164,7 +167,9 @@ func (s *Search) screened(ctx context.Context) ([]Combo, error) {
 			s.Note("the noise needs %d more rounds, to find options that gain %.0f %%", more, 100*margins*s.Margin)
 			again, err := s.measure(ctx, good, more)
 			if err != nil {
-				return nil, err
+				s.result.Best = make(Combo, len(s.space))
+				_, _, few := s.finalists(good, d) // for the effects, as far as they are known
+				return nil, errors.Join(err, few)
 			}
 			for i := range again {
 				at := slices.IndexFunc(combos, func(c Combo) bool { return slices.Equal(c, good[i]) })
@@ -463,6 +468,7 @@ func (s *Search) final(ctx context.Context, combos []Combo, drop bool) error {
 	c := &contest{combos, make([][]float64, n), make([]bool, n), make([]bool, n), s.Margin, Alpha / float64(2*max(1, n-1))}
 	s.result.Best = combos[0]
 	measured := 0
+	var stopped error
 	for _, look := range s.looks() {
 		var at []int
 		var live []Combo
@@ -478,7 +484,8 @@ func (s *Search) final(ctx context.Context, combos []Combo, drop bool) error {
 		s.Note("final: %d combinations, up to round %d", len(live), look)
 		rows, err := s.measure(ctx, live, look-measured)
 		if err != nil {
-			return err
+			stopped = err
+			break
 		}
 		measured = look
 		for k, i := range at {
@@ -505,7 +512,7 @@ func (s *Search) final(ctx context.Context, combos []Combo, drop bool) error {
 			s.result.Gain = gain(c.d[i])
 		}
 	}
-	return nil
+	return stopped
 }
 
 // gain returns the ratio of a finalist to the present combination, or NaNs if it cannot be estimated.
