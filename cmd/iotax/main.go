@@ -133,7 +133,7 @@ func asksForJSON(args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
 	}
-	return slices.Contains(args, "--json")
+	return slices.Contains(args, "--json") || slices.Contains(args, "--json=true")
 }
 
 // printError writes an error as text or as JSON.
