@@ -274,7 +274,7 @@ func hungry(t *testing.T, bytes int, seconds string) int {
 // The sampler detects a memory peak between Start and Stop, and when it occurred. It also reports its own cost.
 func TestMemoryIsSampled(t *testing.T) {
 	const most = 300 << 20
-	pid := hungry(t, most, "1.5")
+	pid := hungry(t, most, "3") // long enough that one reading of smaps_rollup does not decide the cost
 	m := serving{remoteMachine{there}, map[string][]int{"server": {pid}, "test": {os.Getpid()}}}
 	w, err := start(t.Context(), &iotax.Target{Machine: m}, thisHost, nil, nil)
 	if err != nil {
