@@ -276,19 +276,24 @@ type tuneStep struct {
 	Combos []tune.Combo `json:"combos"`
 	Rounds int          `json:"rounds"`
 	Runs   []string     `json:"runs"` // several if the step was interrupted
-	Took   float64      `json:"took"` // seconds, of the part that was not interrupted
 	Done   bool         `json:"done"`
 }
 
-// each returns the mean time of a trial so far, with its share of what comes before and after trials, or 0 if it is not known.
-func (s *tuneState) each() time.Duration {
-	took, trials := 0., 0
-	for _, step := range s.Steps {
-		if step.Done && len(step.Runs) == 1 {
-			took, trials = took+step.Took, trials+len(step.Combos)*step.Rounds
+// pace returns the mean time of a trial so far, including its share of opening and closing targets. It is 0 if no step
+// is complete, and ignores interrupted steps.
+func (t *tuning) pace(ctx context.Context) (time.Duration, error) {
+	took, trials := time.Duration(0), 0
+	for _, step := range t.state.Steps {
+		if !step.Done || len(step.Runs) != 1 {
+			continue
 		}
+		r, err := t.db.Get(ctx, step.Runs[0])
+		if err != nil {
+			return 0, err
+		}
+		took, trials = took+r.End.Sub(r.Start), trials+len(step.Combos)*step.Rounds
 	}
-	return time.Duration(took / float64(max(1, trials)) * float64(time.Second))
+	return took / time.Duration(max(1, trials)), nil
 }
 
 // measure implements tune.Search.Measure.
@@ -307,15 +312,19 @@ func (t *tuning) measure(ctx context.Context, combos []tune.Combo, rounds int) (
 	}
 	if more := rounds - len(rows[0].D); more > 0 {
 		p := t.plan(combos, more)
-		costs, from, err := estimate.Costs(ctx, t.db, p, calibrate.Never, t.note)
+		pace, err := t.pace(ctx)
 		if err != nil {
 			return nil, err
 		}
-		_, length, _ := schedule.Estimate(p, costs)
-		says := estimate.Lines(p, costs, from)[0]
-		if each := t.state.each(); each > 0 {
-			length = each * time.Duration(len(combos)*more)
-			says = "about " + terminal.Elapsed(length) + " at the pace so far"
+		length := pace * time.Duration(len(combos)*more)
+		says := "about " + terminal.Elapsed(length) + " at the pace so far"
+		if pace == 0 {
+			costs, from, err := estimate.Costs(ctx, t.db, p, calibrate.Never, t.note)
+			if err != nil {
+				return nil, err
+			}
+			_, length, _ = schedule.Estimate(p, costs)
+			says = estimate.Lines(p, costs, from)[0]
 		}
 		if budget := time.Duration(t.p.Measure.Budget); budget > 0 && time.Since(t.begun)+length > budget {
 			return nil, fmt.Errorf("%w: the next %s take about %v of %v", errBudgetSpent, format.Plural(len(combos)*more, "trial"), length.Round(time.Second), budget)
@@ -326,14 +335,12 @@ func (t *tuning) measure(ctx context.Context, combos []tune.Combo, rounds int) (
 		if err := t.dir.Write(t.state); err != nil {
 			return nil, err
 		}
-		begun := time.Now()
 		if err := t.measureStep(ctx, t.db, p, run.Options{ID: id, Version: version(), KeepGoing: true}); err != nil {
 			return nil, err
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		step.Took = time.Since(begun).Seconds()
 		if rows, err = t.rows(ctx, combos, step.Runs); err != nil {
 			return nil, err
 		}
