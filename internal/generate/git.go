@@ -16,10 +16,10 @@ import (
 )
 
 // A Repository describes a generated repository and git's I/O in it. The index and the objects have realistic sizes,
-// but there is no history. status reads the index, calls lstat for every tracked file (in several threads from 1,000
-// files on, as git does), and lists every directory. checkout replaces every fifth file. commit reads those files and
-// writes an object for each. gc copies all loose objects to a pack, calls fsync, and removes the objects. clone links
-// the packs into a second repository and writes all files.
+// but the repository has no history. status reads the index, calls lstat for every tracked file (in several threads
+// from 1,000 files on, as git does), and lists every directory. checkout replaces every fifth file. commit reads those
+// files and writes an object for each. gc copies all loose objects to a pack, calls fsync, and removes the objects.
+// clone links the packs into a second repository and writes all files.
 type Repository struct {
 	Dir   string // MakeRepository creates it, replacing an old one
 	Files int

@@ -13,7 +13,7 @@ import (
 	"iotax"
 )
 
-// Histogram bins are those of fio: exact below 128 ns, otherwise 64 for each power of two. The middle of a bin differs
+// Histograms have the bins of fio: exact below 128 ns, and 64 for each power of two above. The middle of a bin differs
 // from the observed value by at most 1/128.
 const (
 	binBits = 6

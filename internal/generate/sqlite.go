@@ -20,7 +20,7 @@ import (
 )
 
 // A SQLite runs transactions in a SQLite database, one after the other on one connection. The tables and the
-// transaction tpcb are those of pgbench.
+// transaction tpcb are copies of the ones in pgbench.
 type SQLite struct {
 	Dir          string // MakeSQLite creates it, replacing an old one
 	Accounts     int

@@ -7,8 +7,8 @@
 //   - an initramfs with the agent as /init and the kernel modules that it loads (Initramfs),
 //   - a read-only disk with the host's fio, shell and file tools and their libraries (Tools).
 //
-// The settings of one boot are on the kernel command line (Boot). If IsInit returns true, the program that is
-// the agent calls Main and does nothing else.
+// The settings of one boot are on the kernel command line (Boot). The main of the agent calls Main
+// and nothing else if IsInit returns true.
 //
 // A guest provides:
 //

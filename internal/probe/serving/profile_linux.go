@@ -43,8 +43,8 @@ const (
 // the same hash was in the kernel's table.
 const NoStack = "[stack not recorded]"
 
-// A place is a process with the ids of its stacks in the kernel's table. A negative id means that there is no such
-// stack.
+// A place is a process with the ids of its stacks in the kernel's table. A negative id means that a
+// stack is missing.
 type place struct {
 	PID          uint32
 	Kernel, User int32

@@ -1,5 +1,5 @@
-// Command fiotables writes fio/tables.json: the options of the installed fio, and those of other versions and builds,
-// from a clone of fio's repository.
+// Command fiotables writes fio/tables.json: the options of the installed fio, and the options of other versions
+// and builds, from a clone of fio's repository.
 package main
 
 import (

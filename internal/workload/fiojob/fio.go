@@ -766,7 +766,7 @@ func isOn(get map[string]string, key string) bool {
 }
 
 // smallest returns the smallest size in a list or range such as "4k,8k", "4k-64k" or "4k/50:64k/50". It returns
-// `otherwise` if there is no valid size.
+// `otherwise` if no size is valid.
 func smallest(v string, kbBase int, otherwise int64) int64 {
 	least := int64(0)
 	for part := range strings.FieldsFuncSeq(v, func(r rune) bool { return strings.ContainsRune(",-:", r) }) {
