@@ -266,7 +266,7 @@ func (a *app) search(ctx context.Context, fl *bisectFlags, p *plan.Plan, script 
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
-	state, err := statefile.Open(dir, "iotax bisect")
+	state, err := statefile.Open(dir, "iotax bisect", "builds", "build.log")
 	if err != nil {
 		return nil, err
 	}
@@ -346,13 +346,11 @@ func bisectRatios(ctx context.Context, db *store.Store, id string) ([]float64, e
 		return nil, err
 	}
 	pairing := stat.Pairing{Metric: r.Workloads[0].Metrics[0], SetAside: true}
-	n := 0
 	for t, err := range db.Each(ctx, id, store.Full) {
 		if err != nil {
 			return nil, err
 		}
 		pairing.Add(t)
-		n++
 	}
 	if d, err := pairing.LogRatios(r.Targets[0].Name, r.Targets[1].Name); err == nil {
 		return d, nil

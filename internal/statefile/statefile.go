@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/gofrs/flock"
 
@@ -17,26 +18,35 @@ import (
 
 const (
 	file = "state.json"
-	lock = "lock"
+	lock = "iotax.lock" // also marks the directory as one of a search
 )
 
 // A Dir is the state directory of a search. The caller closes it.
 type Dir struct {
 	Path    string
 	command string
+	made    []string
 	lock    *flock.Flock
 }
 
-// Open creates the directory if it does not exist, and locks it. command is the name of the search in errors. Open
-// returns an error if another process has the lock.
-func Open(path, command string) (*Dir, error) {
+// Open creates the directory if it does not exist, and locks it. command is the name of the search in errors. made
+// names what the search creates in the directory besides its state. Open returns an error if another process has the
+// lock, or if the directory has files but is not the state of a search.
+func Open(path, command string, made ...string) (*Dir, error) {
 	fail := func(err error, hint string) (*Dir, error) {
 		return nil, &iotax.Error{Op: "open state of " + command, On: path, Err: err, Hint: hint}
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return fail(err, "name a directory that can be written: --state DIR")
 	}
-	d := &Dir{path, command, flock.New(filepath.Join(path, lock), flock.SetPermissions(0o600))}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return fail(err, "name a directory that can be read: --state DIR")
+	}
+	if len(entries) > 0 && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == lock }) {
+		return fail(errors.New("the directory contains files that are not of a search"), "name a new or empty directory: --state DIR")
+	}
+	d := &Dir{path, command, append(made, file), flock.New(filepath.Join(path, lock), flock.SetPermissions(0o600))}
 	if ok, err := d.lock.TryLock(); err != nil {
 		return fail(err, "name a directory that can be written: --state DIR")
 	} else if !ok {
@@ -76,16 +86,22 @@ func (d *Dir) Write(state any) error {
 	return nil
 }
 
-// Clear removes the contents of the directory, except the lock.
-func (d *Dir) Clear() error {
-	entries, err := os.ReadDir(d.Path)
-	for _, e := range entries {
-		if e.Name() != lock {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(d.Path, e.Name())))
-		}
+// Clear removes the state and what the search made. It leaves the lock and all other files.
+func (d *Dir) Clear() (err error) {
+	for _, name := range d.made {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(d.Path, name)))
 	}
 	return err
 }
 
-// Remove removes the directory after a completed search. The caller must still call Close.
-func (d *Dir) Remove() error { return os.RemoveAll(d.Path) }
+// Remove removes the directory after a completed search, unless it contains other files. The caller must still call
+// Close.
+func (d *Dir) Remove() error {
+	if err := errors.Join(d.Clear(), os.Remove(filepath.Join(d.Path, lock))); err != nil {
+		return err
+	}
+	if entries, err := os.ReadDir(d.Path); err != nil || len(entries) > 0 {
+		return err
+	}
+	return os.Remove(d.Path)
+}

@@ -1,6 +1,7 @@
 package statefile
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,5 +50,38 @@ func TestState(t *testing.T) {
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("after Remove: %v", err)
+	}
+}
+
+// A search never removes files that it did not make: it refuses a directory that has any, and keeps those that appear
+// later.
+func TestOtherFiles(t *testing.T) {
+	path := t.TempDir()
+	own := filepath.Join(path, "thesis")
+	write := func(path string) {
+		t.Helper()
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(own)
+	if _, err := Open(path, "iotax test", "builds"); err == nil || !strings.Contains(err.Error(), "not of a search") {
+		t.Errorf("a directory with other files: %v", err)
+	}
+	if err := os.Remove(own); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(path, "iotax test", "builds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	write(own)
+	write(filepath.Join(path, "builds"))
+	if err := errors.Join(d.Write(21), d.Clear(), d.Write(22), d.Remove()); err != nil {
+		t.Error(err)
+	}
+	if left, err := filepath.Glob(path + "/*"); err != nil || len(left) != 1 || left[0] != own {
+		t.Errorf("left %v, %v", left, err)
 	}
 }
