@@ -81,18 +81,24 @@ func isOwn(name string) bool {
 
 // values returns a Replacer that replaces the value of each secret variable with the name of the variable.
 var values = sync.OnceValue(func() *strings.Replacer {
-	var pairs []string
+	var pairs [][2]string
 	for _, variable := range os.Environ() {
 		name, v, _ := strings.Cut(variable, "=")
 		if len(v) < shortest || !Named(name) || plain(name, v) {
 			continue
 		}
-		pairs = append(pairs, v, "[$"+name+"]")
+		pairs = append(pairs, [2]string{v, "[$" + name + "]"})
 		if in, err := json.Marshal(v); err == nil { // the value as JSON escapes it
-			pairs = append(pairs, string(in[1:len(in)-1]), "[$"+name+"]")
+			pairs = append(pairs, [2]string{string(in[1 : len(in)-1]), "[$" + name + "]"})
 		}
 	}
-	return strings.NewReplacer(pairs...)
+	// At each place, the Replacer takes the first pair that matches. A secret may begin with another secret.
+	slices.SortFunc(pairs, func(x, y [2]string) int { return len(y[0]) - len(x[0]) })
+	var words []string
+	for _, p := range pairs {
+		words = append(words, p[:]...)
+	}
+	return strings.NewReplacer(words...)
 })
 
 // plain reports whether the value is not a secret: an address without a password, or the name of an existing file.
