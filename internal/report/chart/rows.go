@@ -151,7 +151,11 @@ func (r Rows) draw() *canvas {
 				figure = row.Other
 			}
 			if columns[0] > 0 {
-				c.text(columns[0], mid, "head", "", figure[0])
+				class := "head"
+				if row.Mark == Hollow { // an estimate without a verdict
+					class = "note"
+				}
+				c.text(columns[0], mid, class, "", figure[0])
 				c.text(columns[1], mid, "note", "", figure[1])
 			} else {
 				s := strings.Trim(figure[0]+", "+row.Word, ", ")

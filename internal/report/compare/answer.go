@@ -113,8 +113,10 @@ func (c *Comparison) changeSentence(r *Change) string {
 		against = "against " + c.A.Baseline + ", "
 	}
 	return fmt.Sprintf("%s: %s%s is %s than in A", r.Target, against, format.Work(r.Workload, r.Label),
-		format.ContrastOf(r.Metric, r.Better, r.Unit).Interval(r.Judged(c.By).Interval))
+		r.words().Interval(r.Judged(c.By).Interval))
 }
+
+func (r *Change) words() format.Contrast { return format.ContrastOf(r.Metric, r.Better, r.Unit) }
 
 // RunLine identifies a run by its id, name, start time and rounds, and adds the status of a run that is not done.
 func RunLine(r *report.Report) string {

@@ -406,7 +406,7 @@ func (c *Comparison) summarize() {
 	for i := range c.Rows {
 		r := &c.Rows[i]
 		if r.Baseline && c.By == ByValue && (r.Verdict == stat.Worse || r.Verdict == stat.Better) {
-			moved = append(moved, fmt.Sprintf("%s %s", format.Subject(r.Workload, r.Label), format.Ratio(r.Ratio.Interval)))
+			moved = append(moved, fmt.Sprintf("%s is %s", format.Subject(r.Workload, r.Label), r.words().Interval(r.Ratio.Interval)))
 			by = r
 		}
 	}
@@ -446,7 +446,7 @@ func (c *Comparison) gate(a side) {
 			judged++
 		}
 		if v := r.Judged(c.By); r.Verdict == stat.Worse || r.Verdict == stat.Better && c.FailOn == FailOnDiffers {
-			reasons = append(reasons, reason{v.Estimate, fmt.Sprintf("%s is %s: %s", r.CellMetric, r.Verdict, format.Ratio(v.Interval))})
+			reasons = append(reasons, reason{v.Estimate, fmt.Sprintf("%s is %s", r.CellMetric, r.words().Interval(v.Interval))})
 		}
 		if r.Lost {
 			why := r.Findings[0]

@@ -55,7 +55,7 @@ func TestCompareFixture(t *testing.T) {
 			t.Errorf("%s / %s: lost %v", x.target, x.workload, r.Lost)
 		}
 	}
-	if !c.Failed || !strings.Contains(strings.Join(c.Reasons, "\n"), reporttest.VirtioBlk+" / 4k random read: read IOPS is worse") {
+	if !c.Failed || !strings.Contains(strings.Join(c.Reasons, "\n"), reporttest.VirtioBlk+" / 4k random read: read IOPS is 1.6× slower") {
 		t.Errorf("gate: %v %q", c.Failed, c.Reasons)
 	}
 	if len(c.OnlyB) != 4 || c.OnlyB[0].Target != "guest scsi" || len(c.OnlyA) != 4 || c.OnlyA[0].Target != reporttest.NotOpened {
@@ -188,11 +188,11 @@ func TestGate(t *testing.T) {
 		reason string
 	}{
 		{"same", pairRun(iotax.Up, reporttest.Flat100, reporttest.Flat50), Options{FailOn: FailOnDiffers, Margin: .05}, false, ""},
-		{"worse", pairRun(iotax.Up, reporttest.Flat100, scaled(reporttest.Flat50, .8)), Options{FailOn: FailOnWorse, Margin: .05}, true, "b / w: m is worse: 0.8"},
+		{"worse", pairRun(iotax.Up, reporttest.Flat100, scaled(reporttest.Flat50, .8)), Options{FailOn: FailOnWorse, Margin: .05}, true, "b / w: m is 1.2× slower"},
 		{"worse, no gate", pairRun(iotax.Up, reporttest.Flat100, scaled(reporttest.Flat50, .8)), Options{Margin: .05}, false, ""},
 		{"worse, wide margin", pairRun(iotax.Up, reporttest.Flat100, scaled(reporttest.Flat50, .8)), Options{FailOn: FailOnWorse, Margin: .4}, false, ""},
 		{"better", pairRun(iotax.Up, reporttest.Flat100, scaled(reporttest.Flat50, 1.3)), Options{FailOn: FailOnWorse, Margin: .05}, false, ""},
-		{"better differs", pairRun(iotax.Up, reporttest.Flat100, scaled(reporttest.Flat50, 1.3)), Options{FailOn: FailOnDiffers, Margin: .05}, true, "is better"},
+		{"better differs", pairRun(iotax.Up, reporttest.Flat100, scaled(reporttest.Flat50, 1.3)), Options{FailOn: FailOnDiffers, Margin: .05}, true, "m is 1.3× faster"},
 		{"host slower, by value", pairRun(iotax.Up, scaled(reporttest.Flat100, .7), scaled(reporttest.Flat50, .7)), Options{FailOn: FailOnWorse, Margin: .05}, true, "a / w"},
 		{"host slower, by loss", pairRun(iotax.Up, scaled(reporttest.Flat100, .7), scaled(reporttest.Flat50, .7)), Options{FailOn: FailOnWorse, Margin: .05, By: ByLoss}, false, ""},
 		{"target slower, by loss", pairRun(iotax.Up, scaled(reporttest.Flat100, .7), scaled(reporttest.Flat50, .5)), Options{FailOn: FailOnWorse, Margin: .05, By: ByLoss}, true, "b / w"},
