@@ -94,7 +94,7 @@ func cv(xs []float64) float64 {
 }
 
 // phi returns the autocorrelation that intervals are widened for. It is the estimate r from n rounds with its bias
-// removed, φ ≈ (n·r+1)/(n−3) (Marriott & Pope 1954: E r ≈ φ − (1+3φ)/n), if r exceeds the 95 % quantile of
+// removed, φ ≈ (n·r+1)/(n−4) (Marriott & Pope 1954: E r ≈ φ − (1+4φ)/n), if r exceeds the 95 % quantile of
 // independent rounds, −1/n + 1.645/√n. Otherwise it is 0. Widening for every positive r would make half of the
 // intervals of a quiet setup too wide.
 func phi(r float64, n int) float64 {
@@ -102,7 +102,7 @@ func phi(r float64, n int) float64 {
 		return 0
 	}
 	const most = 0.9 // this widens intervals 4.4-fold, by √((1+φ)/(1−φ)); a setup with a larger φ is unfit for measurements
-	return math.Min(most, (float64(n)*r+1)/float64(n-3))
+	return math.Min(most, (float64(n)*r+1)/float64(n-4))
 }
 
 // nullIOPS returns the median read IOPS of the null-engine trials.
