@@ -299,7 +299,11 @@ var connectNBD = agent.New("volume.connect NBD", func(ctx context.Context, x nbd
 		}
 		for range 50 { // nbd-client may return before the kernel shows the attachment
 			if note := leftover.NBDNote(device); note != "" {
-				return device, os.WriteFile(x.Note+"/"+leftover.NBDFile, []byte(note), 0o600)
+				if err := os.WriteFile(x.Note+"/"+leftover.NBDFile, []byte(note), 0o600); err != nil {
+					_, derr := agent.Exec(ctx, "nbd-client", "-d", device)
+					return "", errors.Join(err, derr)
+				}
+				return device, nil
 			}
 			time.Sleep(100 * time.Millisecond)
 		}

@@ -120,7 +120,7 @@ func (s *NFSSpec) options(host, client string, port int) string {
 		proto = "tcp6"
 	}
 	o := fmt.Sprintf("vers=%s,proto=%s,port=%d,addr=%s,clientaddr=%s", s.Version, proto, port, host, client)
-	if !strings.Contains(s.Options, "hard") && !strings.Contains(s.Options, "soft") {
+	if !slices.ContainsFunc(strings.Split(s.Options, ","), func(o string) bool { return o == "hard" || o == "soft" || o == "softerr" }) {
 		o += ",softerr,timeo=300,retrans=2"
 	}
 	if s.Options != "" {
