@@ -130,7 +130,7 @@ func (b Build) compile(content filler, got, want []byte, source int) error {
 		h := random.IntN(b.Headers)
 		for d := range h % headerDirs {
 			if _, err := read(b.header(d, h), got); !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("%s was never made, and opening it returned: %w", b.header(d, h), err)
+				return fmt.Errorf("%s was never created, but opening it returned %v", b.header(d, h), err)
 			}
 		}
 		if err := check(b.header(h%headerDirs, h), got, content.fill(want[:headerSize], b.headerNumber(h))); err != nil {

@@ -171,9 +171,8 @@ func (d Dataload) checkpoint(out *Result) error {
 		return &iotax.Error{Op: "write a checkpoint", On: path, Err: iotax.Cause(err)}
 	}
 	defer f.Close()
-	pieces := d.Checkpoint / len(piece)
-	for i := 0; i < pieces && err == nil; i++ {
-		_, err = f.Write(piece)
+	for at := 0; at < d.Checkpoint && err == nil; at += len(piece) {
+		_, err = f.Write(piece[:min(len(piece), d.Checkpoint-at)])
 	}
 	if err == nil {
 		err = flush(f)
@@ -183,12 +182,13 @@ func (d Dataload) checkpoint(out *Result) error {
 	}
 	out.value("checkpoint.write.duration", time.Since(begun).Seconds(), iotax.Seconds, iotax.Down)
 	begun = time.Now()
-	for i := range pieces {
-		if _, err := f.ReadAt(got, int64(i)*int64(len(piece))); err != nil {
+	for at := 0; at < d.Checkpoint; at += len(piece) {
+		n := min(len(piece), d.Checkpoint-at)
+		if _, err := f.ReadAt(got[:n], int64(at)); err != nil {
 			return lost(path, err)
 		}
-		if !bytes.Equal(got, piece) {
-			return lost(path, fmt.Errorf("%d bytes from byte %d on are not what was written", len(piece), i*len(piece)))
+		if !bytes.Equal(got[:n], piece[:n]) {
+			return lost(path, fmt.Errorf("%d bytes from byte %d on are not what was written", n, at))
 		}
 	}
 	out.value("checkpoint.read.duration", time.Since(begun).Seconds(), iotax.Seconds, iotax.Down)

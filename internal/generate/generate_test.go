@@ -100,7 +100,7 @@ func TestMetadataFindsDamage(t *testing.T) {
 		"changed":  {func(f string) error { return os.WriteFile(f, make([]byte, 64), 0o600) }, "does not hold what was written"},
 		"longer":   {func(f string) error { return os.Truncate(f, 65) }, "does not hold what was written"},
 		"one more": {func(f string) error { return os.WriteFile(f+"x", nil, 0o600) }, "lists 6 names in place of 5"},
-		"invented": {func(f string) error { return os.Mkdir(f+".none", 0o700) }, "was never made"},
+		"invented": {func(f string) error { return os.Mkdir(f+".none", 0o700) }, "was never created"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := Tree{Dir: filepath.Join(t.TempDir(), "w"), Files: 10, Directories: 2, Depth: 1, Workers: 1, Size: 64}

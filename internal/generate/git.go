@@ -205,7 +205,7 @@ func (r Repository) status(ctx context.Context) error {
 			continue
 		}
 		if _, err := read(filepath.Join(d, ".gitignore"), nil); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s/.gitignore was never made, and opening it returned: %w", d, err)
+			return fmt.Errorf("%s/.gitignore was never created, but opening it returned %v", d, err)
 		}
 	}
 	if want := r.Files + len(folders); names != want { // .git is one more name, but main itself is not listed

@@ -50,7 +50,7 @@ func TestGitFindsDamage(t *testing.T) {
 		"lost":     {func() error { return os.Remove(tracked(r.path("main"), 7)) }, "status"},
 		"shorter":  {func() error { return os.Truncate(tracked(r.path("main"), 7), 5) }, "has 5 bytes in place of"},
 		"one more": {func() error { return os.WriteFile(tracked(r.path("main"), 7)+"x", nil, 0o600) }, "names are in the work tree"},
-		"invented": {func() error { return os.WriteFile(r.path("main", "dir00", ".gitignore"), nil, 0o600) }, "was never made"},
+		"invented": {func() error { return os.WriteFile(r.path("main", "dir00", ".gitignore"), nil, 0o600) }, "was never created"},
 		"no pack":  {func() error { return os.Remove(r.pack("main", 0)) }, "checkout"},
 		"a lock":   {func() error { return os.WriteFile(r.path("main", ".git", "refs", "heads", "other.lock"), nil, 0o600) }, "commit"},
 		"changed":  {func() error { return os.WriteFile(tracked(r.path("main"), 7), make([]byte, trackedSize), 0o600) }, "does not hold what was written"},

@@ -200,7 +200,7 @@ func metadata(ctx context.Context, t Tree) (*Result, error) {
 		"stat": func(_, i int) error { return stat(files[i]) },
 		"missing": func(_, i int) error {
 			if err := stat(missing[i]); !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("%s was never made, and a look at it returned: %w", missing[i], err)
+				return fmt.Errorf("%s was never created, but its lookup returned %v", missing[i], err)
 			}
 			return nil
 		},
@@ -277,12 +277,12 @@ func metadata(ctx context.Context, t Tree) (*Result, error) {
 func verifyNew(t Tree, files []string) error {
 	for _, f := range files {
 		if st, err := os.Stat(f); err != nil || st.Size() != 0 {
-			return &iotax.Error{Op: "verify", On: f, Err: fmt.Errorf("it was made, and is not there as an empty file (%w)", err)}
+			return &iotax.Error{Op: "verify", On: f, Err: fmt.Errorf("it was created empty, and is missing or not empty now (%v)", err)}
 		}
 	}
 	for i := range t.Directories {
 		if d := t.directory("old", i); !errors.Is(stat(d), fs.ErrNotExist) {
-			return &iotax.Error{Op: "verify", On: d, Err: errors.New("it was removed, and is there")}
+			return &iotax.Error{Op: "verify", On: d, Err: errors.New("it was removed, but still exists")}
 		}
 	}
 	return nil

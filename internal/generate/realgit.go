@@ -132,8 +132,12 @@ func doRealGit(ctx context.Context, r Repository) (*Result, error) {
 	out.value(iotax.ValueDuration, total.Seconds(), iotax.Seconds, iotax.Down)
 	for _, tree := range []string{"main", "other"} {
 		for _, c := range []string{"fsck --no-dangling --no-progress", "status --porcelain"} {
-			if printed, err := r.git(ctx, tree, strings.Fields(c)...); err != nil || printed != "" {
-				return nil, lost(r.path(tree), errors.Join(err, fmt.Errorf("git %s printed %q", c, printed)))
+			printed, err := r.git(ctx, tree, strings.Fields(c)...)
+			if err == nil && printed != "" {
+				err = fmt.Errorf("git %s printed %q", c, printed)
+			}
+			if err != nil {
+				return nil, lost(r.path(tree), err)
 			}
 		}
 	}
