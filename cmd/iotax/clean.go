@@ -162,8 +162,8 @@ func (a *app) printLeft(rows []cleanItem, foreign, runs []string, yes bool) erro
 			what = "not removed"
 		}
 		detail := terminal.Clean(r.Detail)
-		if len(detail) > 60 {
-			detail = detail[:57] + "…"
+		if r := []rune(detail); len(r) > 60 {
+			detail = string(r[:59]) + "…"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", terminal.Clean(r.Machine), r.Kind, terminal.Clean(r.Name), what, detail)
 	}

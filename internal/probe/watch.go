@@ -505,11 +505,7 @@ func (fs system) carriers(ms []Mount, path string, depth int) []string {
 		}
 		return fs.carriers(ms, m.Point, depth+1)
 	case !strings.HasPrefix(m.Device, "0:"):
-		link, err := filepath.EvalSymlinks(filepath.Join(fs.sys, "dev/block", m.Device))
-		if err != nil {
-			return nil
-		}
-		return fs.under(ms, filepath.Base(link), depth)
+		return fs.under(ms, fs.byNumber(m.Device), depth)
 	case filepath.IsAbs(m.Source):
 		// btrfs has an anonymous device number, and may use several devices.
 		source, err := filepath.EvalSymlinks(m.Source)

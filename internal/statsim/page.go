@@ -177,7 +177,7 @@ func (r *Result) Sentences() []string {
 func (r *Result) Text(width int) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MODEL\tPOLICY\tCOVERAGE\t±\tBLOCKS\tSECONDS\tFLAGGED")
+	fmt.Fprintln(w, "MODEL\tPOLICY\tCOVERAGE\t±\tROUNDS\tSECONDS\tFLAGGED")
 	for _, x := range r.Rows {
 		flagged := ""
 		if x.Flags != nil {

@@ -463,7 +463,7 @@ func (s *Store) resolve(ctx context.Context, tx *sql.Tx, ref string) (string, er
 		}
 		err := tx.QueryRowContext(ctx, `SELECT id FROM runs ORDER BY `+empty+`started DESC, id DESC LIMIT 1`).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
-			return "", &iotax.Error{Op: "find run", On: "latest", Err: fmt.Errorf("%w: there is no run in %s", ErrNotFound, s.on), Hint: "make one with `iotax run`, or name another store with --store"}
+			return "", &iotax.Error{Op: "find run", On: ref, Err: fmt.Errorf("%w: there is no run in %s", ErrNotFound, s.on), Hint: "make one with `iotax run`, or name another store with --store"}
 		}
 		return id, err
 	}

@@ -196,7 +196,7 @@ func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, er
 	if _, err := lima.run(ctx, toolFetch, "start", "--tty=false", "--timeout=10m", m.name); err != nil {
 		var e *iotax.Error
 		if errors.As(err, &e) {
-			e.Hint = "look at its log: ~/.lima/" + m.name + "/ha.stderr.log"
+			e.Hint = "look at its log: " + filepath.Join(m.home, m.name, "ha.stderr.log")
 		}
 		return nil, err
 	}

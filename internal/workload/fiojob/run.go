@@ -413,7 +413,7 @@ func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState) 
 	maps.DeleteFunc(missing, func(name string, size int64) bool { return found.Sizes[name] == size })
 	if t.Place.ReadOnly {
 		if len(missing) > 0 {
-			return on(fmt.Errorf("%s is read-only and does not hold the test file %s", t.Place.Path, names[0]), "a target that can be written")
+			return on(fmt.Errorf("%s is read-only and does not hold the test file %s", t.Place.Path, slices.Min(slices.Collect(maps.Keys(missing)))), "a target that can be written")
 		}
 		return nil
 	}
