@@ -1,6 +1,6 @@
-// Package iotax defines the basic types of the program: where commands run (Machine), where I/O goes (Place,
-// Target), what I/O is done (Workload), and one execution of it (Trial). It imports only the standard library. All
-// other packages may import it.
+// Package iotax defines the basic types of the program: the Machine that runs commands, the Place and the Target of
+// the I/O, the Workload that does the I/O, and the Trial, which is one execution of a workload. It imports only the
+// standard library. All other packages may import it.
 package iotax
 
 import (
@@ -142,7 +142,7 @@ type MachineCaps struct {
 	Weakens func(path, fs string) Durability
 
 	// HostPath returns the path on this host of the data that a container stores at path. It returns "" if the data is
-	// elsewhere or in memory.
+	// in memory or not on this host.
 	HostPath func(path string) string
 
 	// VolumeFacts contains the facts of the volume behind each Device, such as a claim, by Device ID.
@@ -289,8 +289,8 @@ type Place struct {
 	ReadOnly bool   // writing is not possible
 
 	// Backing is the path on this host that stores the data (the directory itself, a disk image, the shared directory),
-	// or "" if the data is elsewhere. It is used to find the block device whose counters show whether the device did
-	// the I/O.
+	// or "" if this host does not store it. It is used to find the block device whose counters show whether the device
+	// did the I/O.
 	Backing string
 
 	// Guard is called directly before a trial. It is set for a device that trials write to and that other processes may
@@ -336,7 +336,7 @@ type Target struct {
 
 	// Together contains the targets at which the workload runs at the same time, if this target represents several.
 	// Together is nil for a single target. Otherwise, Machine and Place are those of the first target in Together, and
-	// Noise is other work that runs meanwhile.
+	// Noise is other work that runs at the same time.
 	Together []*Target
 	Noise    *Noise
 
@@ -812,8 +812,8 @@ func (c *Calibration) Autocorrelation() float64 {
 // OriginImport is the FactOrigin of a run that was not measured by iotax.
 const OriginImport = "import"
 
-// Imported reports whether r contains results that were measured elsewhere. Their trials were not interleaved, so
-// rounds must not be paired.
+// Imported reports whether r contains imported results, which iotax did not measure. Their trials were not interleaved,
+// so rounds must not be paired. r may be nil.
 func (r *Run) Imported() bool { return r != nil && r.Environment[FactOrigin] == OriginImport }
 
 // BaselineOf returns the target that the other targets are compared with under a workload. This is the run's baseline,

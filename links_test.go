@@ -98,7 +98,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Source files only mention pages of the documentation that exist.
+// Source files mention only documentation pages that exist.
 func TestSourcesNamePages(t *testing.T) {
 	found := 0
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {

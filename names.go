@@ -2,8 +2,8 @@ package iotax
 
 // The names of values and facts are the contract between the code that measures (workloads, probes, machines, volumes),
 // the code that evaluates (rules) and the code that displays (reports). A name that two packages use is defined here
-// and does not appear elsewhere as a literal. A name that only one package uses is a literal in that package. Reports
-// print both kinds of names in the same way.
+// and does not appear as a literal in other files. A name that only one package uses is a literal in that package.
+// Reports print both kinds of names in the same way.
 
 // A ValueName is the name of a Value, a Series or a Histogram. Names of I/O values begin with the direction: read,
 // write, trim or mixed.
@@ -57,7 +57,7 @@ const (
 	ValueCPUHost          ValueName = "cpu.host"          // CPU seconds per second, of the processes that serve the target
 	ValueCPUHostBusy      ValueName = "cpu.host.busy"     // share of the time of all CPUs of this host
 	ValueCPUHostSteal     ValueName = "cpu.host.steal"    // share of the time of all CPUs of this host that a hypervisor took
-	ValueCPUMachineSteal  ValueName = "cpu.machine.steal" // the same, on the target's machine
+	ValueCPUMachineSteal  ValueName = "cpu.machine.steal" // the same share, for the CPUs of the target's machine
 	ValueMemoryServing    ValueName = "memory.serving"    // B, of the processes that serve the target
 	ValueMemoryHostRSS    ValueName = "memory.host.rss"   // B, of the same processes, sampled
 	ValueMemoryHostPSS    ValueName = "memory.host.pss"   // B
@@ -103,7 +103,7 @@ const (
 	FactVersioning   FactKey = "versioning"
 	FactLazy         FactKey = "lazy"          // "yes" if a volume is used before it is complete
 	FactPaused       FactKey = "paused"        // pauses of iotax itself during the trial, as text
-	FactPausedBefore FactKey = "paused.before" // the same, since the previous trial
+	FactPausedBefore FactKey = "paused.before" // the same, for the time between the previous trial and this one
 	FactWatchDevice  FactKey = "watch.device"  // block devices whose counters were read
 	FactExplains     FactKey = "explains"      // of an explained trial: its original workload, which has a different name
 	FactStages       FactKey = "stages"        // of an explained trial: a JSON array of Stage

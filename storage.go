@@ -31,7 +31,7 @@ func remoteSource(source string) bool {
 	return strings.Contains(source, ":") || strings.HasPrefix(source, "//")
 }
 
-// Device returns the name of the device that the target's place shares with others on its machine: a disk, the disk
+// Device returns the name of the device that other targets on the machine may share with this target: a disk, the disk
 // below a mapped device, a ZFS pool, or a server's directory. It returns "" if unknown.
 func (t TargetInfo) Device() string {
 	source := t.Facts[FactFilesystemSource]

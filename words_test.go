@@ -32,7 +32,7 @@ var unwanted = []struct {
 	{regexp.MustCompile(`\bmateriali[sz]e[sd]?\b`), "hydrate, copy in"},
 	{regexp.MustCompile(`\b(nobody|somebody|whoever)\b`), "another process, another user, the caller"},
 	{regexp.MustCompile(`\b(is|are|was|were) none\b`), "does not exist, is unknown"},
-	{regexp.MustCompile(`(%[qvds]|this|which) is no (?:[^l]|l[^o])`), "is not a"}, // the verbs match values; "is no longer" is allowed
+	{regexp.MustCompile(`(%[qvds]|this|which) is no (?:[^l]|l[^o])`), "is not a"}, // %q, %v, %d and %s occur in format strings; "is no longer" is allowed
 }
 
 // worded lists the directories whose Go files are checked. If the value is true, comments and strings are checked,

@@ -5,19 +5,18 @@ import (
 	"strings"
 )
 
-// An amount is a number as fio's text output prints it ("34.8MiB", "611058KB"), with its rounding.
+// An amount is a number that fio's text output prints, such as "34.8MiB" or "611058KB", with its precision.
 type amount struct {
 	value    float64 // in base units
-	scale    float64 // factor of the printed unit
+	scale    float64 // base units per printed unit
 	power    int     // exponent of the unit: 2 for mega
 	decimals int
 	whole    bool // decimals were printed, and all of them are 0
 	old      bool // printed by fio before 2.17, where K means 1024
 }
 
-// sizeOf parses a number of bytes or bits, and converts it to bytes. If old is set, the text is from fio before 2.17.
-// Its units are powers of 1024 without an i. Those versions also omit T from their list of units, so they print 1024
-// GB as 1 PB.
+// sizeOf parses a number of bytes or bits, and converts it to bytes. If old is set, the text is from fio before 2.17,
+// whose units are powers of 1024 without an i. Those versions also have no unit T, so they print 1024 GB as 1 PB.
 func sizeOf(s string, old bool) amount {
 	s = strings.TrimSpace(s)
 	end := len(s) - len(strings.TrimLeft(s, decimals+"."))
@@ -45,14 +44,14 @@ func sizeOf(s string, old bool) amount {
 		base = 1024
 	}
 	a.scale = math.Pow(base, float64(a.power))
-	if strings.HasPrefix(unit, "b") { // "bit", unit_base=1
+	if strings.HasPrefix(unit, "b") { // with unit_base=1, fio prints bits, as in "Mibit"
 		a.scale /= 8
 	}
 	a.value *= a.scale
 	return a
 }
 
-// amountOf reads a plain number: "8910", "37.6k".
+// amountOf parses a number that is not a size, such as "8910" or "37.6k".
 func amountOf(s string) amount { return sizeOf(s, false) }
 
 // margin returns the maximum rounding error in base units. wild means that the decimals are meaningless. Decimals of

@@ -39,7 +39,7 @@ func TestSeveralOfOne(t *testing.T) {
 	excerpt := func(ios int) string { return strings.SplitAfterN(row("", 0, 0, ios), "\n", 2)[1] }
 	for _, c := range []struct {
 		name, text string
-		ios        []int // of each result
+		ios        []int // I/Os of each result
 	}{
 		{"terse lines of commands in a loop", terseRow(8192, 256, 0, 300) + terseRow(16384, 499, 0, 400) + terseRow(32768, 999, 100, 500), []int{2048, 4096, 8192}},
 		{"terse lines of one command again and again", terseRow(8192, 2000, 100, 300) + terseRow(8192, 2000, 99, 300), []int{2048, 2048}},

@@ -13,7 +13,7 @@ import (
 // A form is the type of an option's value (FIO_OPT_… in fio's parse.h).
 type form struct {
 	Kind    string
-	Time    bool     // a number is a duration
+	Time    bool     // the number is a duration
 	Seconds bool     // a number without a unit is in seconds
 	Pow2    bool     // the number must be a power of two
 	Any     bool     // a function in fio parses the value, and fio does not list the accepted words
@@ -21,7 +21,7 @@ type form struct {
 	Values  []string // words that a build of 3.33 or later accepts
 }
 
-// form returns the form of the option. ok is false if the tables do not contain a form.
+// form returns the form of the option, and whether the tables contain one.
 func (o Option) form() (form, bool) {
 	key := o.Name
 	if o.Engine != "" {
@@ -31,7 +31,8 @@ func (o Option) form() (form, bool) {
 	return f, ok
 }
 
-// engineFile returns the name, without .c, of the file in fio's engines/ that defines the engine's options.
+// engineFile returns the name, without .c, of the file in fio's engines/ that defines the engine's options. It
+// returns an unknown engine unchanged.
 func engineFile(engine string) string {
 	file, ok := tables().Engines[engine]
 	switch {
@@ -45,7 +46,7 @@ func engineFile(engine string) string {
 	return file
 }
 
-// Engines returns the engines of all versions of fio, in no particular order.
+// Engines returns the names of the engines of all versions of fio, in no particular order.
 func Engines() []string {
 	t := tables()
 	all := slices.AppendSeq([]string{"libhipfile", "page_fault"}, maps.Keys(t.Engines)) // these were added after 3.42
@@ -81,7 +82,7 @@ func ExternalEngine(value string) bool {
 	return strings.HasPrefix(value, "external:") || strings.ContainsAny(value, "/") || strings.HasSuffix(value, ".so")
 }
 
-// EngineOption returns the option that belongs to engine and has this name or alias.
+// EngineOption returns the option of engine with this name or alias, and whether it exists.
 func EngineOption(engine, name string) (Option, bool) {
 	file, t := engineFile(engine), tables()
 	for _, o := range slices.Concat(t.Options, t.Elsewhere) {
@@ -163,7 +164,7 @@ func (o Option) Check(value string, bare bool, kbBase int) error {
 	}
 }
 
-// part checks s, the rest of a list from element n on.
+// part checks s, the end of a list, which starts with element n (from 0).
 func (o Option) part(f form, s string, n, kbBase int) error {
 	switch f.Kind {
 	case "STR", "STR_ULL", "STR_MULTI":
@@ -171,7 +172,7 @@ func (o Option) part(f form, s string, n, kbBase int) error {
 	case "INT", "ULL", "STR_VAL", "STR_VAL_TIME", "STR_VAL_ZONE":
 		return o.number(f, s, kbBase)
 	case "BOOL", "STR_SET":
-		if v, ok := scan(s); !ok || f.Kind == "BOOL" && int32(v) > 1 { // fio uses sscanf with %u, or %x
+		if v, ok := scan(s); !ok || f.Kind == "BOOL" && int32(v) > 1 { // fio parses the value with sscanf, as %u or %x
 			return refused("it takes 0 or 1")
 		}
 	case "FLOAT_LIST":
@@ -350,8 +351,8 @@ func toDecimal(s string, kbBase int, isTime bool) (v int64, percent, ok bool) {
 	return v, false, true
 }
 
-// own checks the value s of an option that fio parses with a function of its own. It supports only options that are
-// common in jobs.
+// own checks the value s of an option that has its own parse function in fio. It supports only options that are common
+// in jobs, and accepts every value of the others.
 func (o Option) own(s string, kbBase int) error {
 	word, rest, has := strings.Cut(s, ":")
 	word, _, _ = strings.Cut(word, ",")

@@ -71,7 +71,7 @@ func TestCheckAgainstFio(t *testing.T) {
 		cmd.Dir = dir
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
-		_ = cmd.Run() // it is expected to fail
+		_ = cmd.Run() // fails, because the job contains invalid values
 		out := stderr.String()
 		if !strings.Contains(out, "fio: job j dropped") {
 			t.Fatalf("%s: fio did not read the whole section: …%s", engine, out[max(0, len(out)-1000):])

@@ -26,7 +26,7 @@ type Command struct {
 	Options  []Setting  // options of fio itself, not of a job: --output, --eta, --section
 	Sections []*Section // one for each --name; options before the first --name are in a section "global"
 	Files    []string   // job files on the command line
-	Ignored  []string   // the shell's other operations: redirections, pipes
+	Ignored  []string   // redirections and pipes of the shell
 }
 
 // Jobs returns the jobs that the command line defines, without the jobs of its job files.
@@ -43,12 +43,13 @@ func (c *Command) names() []string {
 	return names
 }
 
-// ParseCommand reads a fio command line from a shell, a script or a web page. The command may be quoted, continued
-// with backslashes and redirected. It may follow a prompt, sudo and assignments. ParseCommand does not run anything.
-// It replaces variables that the text sets. Other variables remain as ${NAME}, for Expand. The only supported command
-// substitutions are $(nproc) and its equivalents. They become $ncpus.
+// ParseCommand reads the only fio command line in a text from a shell, a script or a web page. The command may be
+// quoted, continued with backslashes and redirected. It may follow a prompt, sudo and assignments. ParseCommand does
+// not run anything. It replaces variables that the text sets. Other variables remain as ${NAME}, for Expand. The only
+// supported command substitutions are $(nproc) and its equivalents. They become $ncpus.
 //
-// Errors are *JobError with the line and character in the text.
+// Errors are *JobError with the line and character in the text. A text without a fio command, or with several, is an
+// error.
 func ParseCommand(text string) (*Command, error) {
 	if len(text) > MaxJob {
 		return nil, &JobError{Line: 1, Msg: "the command: " + (&iotax.LimitError{Limit: MaxJob}).Error(), Hint: "write its options into a job file"}
@@ -77,7 +78,7 @@ func ParseCommand(text string) (*Command, error) {
 	return c, nil
 }
 
-// command reads the words of a command. Its program is words[at].
+// command parses the words of a command whose program is words[at].
 func command(words []word, at int) (*Command, error) {
 	c := &Command{Program: words[at].text, Line: words[at].line, Column: words[at].column}
 	for _, w := range words[:at] {
@@ -86,7 +87,7 @@ func command(words []word, at int) (*Command, error) {
 	return c, c.options(words[at+1:])
 }
 
-// A word is an argument after shell expansion, with its place in the text.
+// A word is an argument after shell expansion, with its position in the text.
 type word struct {
 	text         string
 	line, column int
@@ -117,7 +118,7 @@ var wrappers = []string{"sudo", "doas", "env", "nice", "ionice", "chrt", "taskse
 // lines is a text with an index of the line and column of every markStep-th byte, for fast lookups.
 type lines struct {
 	text  string
-	marks [][2]int // line and column
+	marks [][2]int // line and column of byte i*markStep
 }
 
 const markStep = 1 << 10
@@ -641,7 +642,7 @@ func resolve(w word, name string) (full string, arg byte, own bool, err error) {
 }
 
 // Completed returns the command-line option that name abbreviates. It returns "" if no option or several options
-// match. own reports whether it is an option of fio itself.
+// match. own reports whether full is an option of fio itself.
 func Completed(name string) (full string, own bool) {
 	if _, ok := valued[name]; ok {
 		return name, true

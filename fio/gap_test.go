@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The logs contain lines that fio 3.33 wrote around two seconds without I/O.
+// The logs have gaps as fio 3.33 writes them: seconds without a line, and lines that come late.
 func TestRatesWithGaps(t *testing.T) {
 	for _, c := range []struct {
 		name, log string

@@ -41,7 +41,7 @@ func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 			err = d.err
 		}
 		r := report{begun: d.result.runtime().Seconds(), at: float64(d.result.Time.UnixMilli()) / 1000, hist: d.result.Histograms()}
-		if len(r.hist) > 0 { // a report without histograms is from the ramp
+		if len(r.hist) > 0 { // a report without histograms is from the ramp time
 			all, clock = append(all, r), min(clock, r.at-r.begun)
 		}
 	}

@@ -235,7 +235,7 @@ func option(line string) string {
 	return trim(line)
 }
 
-// column returns the character of a line, from 1, at which its option or header starts.
+// column returns the position, in characters from 1, at which the option or header of a line starts.
 func column(line string) int {
 	n := 1
 	for _, r := range line {
@@ -277,7 +277,7 @@ func (f *JobFile) Names() []string {
 	return names
 }
 
-// Set sets an option of the section: in its existing line, or in a new line after the last option.
+// Set sets an option of the section. It replaces the line that sets the option, or adds a line after the last option.
 func (s *Section) Set(key, value string) {
 	text := key + "=" + value + "\n"
 	last := -1

@@ -51,7 +51,7 @@ func (s Setting) String() string {
 	return "--" + s.Key + "=" + s.Value
 }
 
-// Get returns the setting of an option by any of its names. The bool reports whether the job sets the option.
+// Get returns the setting of an option by any of its names, and whether the job sets the option.
 func (j *JobSpec) Get(key string) (Setting, bool) {
 	key = Canonical(key)
 	for _, s := range j.Settings {
@@ -201,7 +201,7 @@ func (sec *Section) Settings() []Setting {
 }
 
 // read is like Settings, but sorts the options only if sorted is set or the section comes from a file. base is the
-// kb_base before the section. read also returns the kb_base after the section.
+// kb_base in effect before the section. read also returns the kb_base in effect after the section.
 func (sec *Section) read(sorted bool, base int) ([]Setting, int) {
 	own := settings(nil, sec.Lines, sec.File)
 	if sorted || sec.File != "" {
@@ -293,7 +293,7 @@ func Args(jobs []JobSpec) []string {
 	return args
 }
 
-// CommandLine returns the jobs as a fio command for a POSIX shell. For variables, see Args.
+// CommandLine returns the jobs as a fio command for a POSIX shell. As for Args, call Expand first.
 func CommandLine(jobs []JobSpec) string {
 	return iotax.QuoteAll(append([]string{"fio"}, Args(jobs)...))
 }

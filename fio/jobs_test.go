@@ -248,7 +248,7 @@ func judgeValue(t *testing.T, option string) (out []string) {
 }
 
 func TestValuesAgreeWithFio(t *testing.T) {
-	t.Parallel() // fio mostly waits
+	t.Parallel() // the test mostly waits for fio
 	for _, v := range []string{"4k", "0x10", "0x10k", "1.5g", "4Q", "10 m", " 8k", " 8", "3MiB ", "4kk"} {
 		n, err := ParseSize(v, 1024)
 		var misread *MisreadError

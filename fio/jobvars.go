@@ -11,9 +11,9 @@ import (
 var keywords = []string{"pagesize", "mb_memory", "ncpus"}
 
 // Expand replaces variables in a value of a job file, as fio does. ${NAME} is an environment variable. $ncpus,
-// $mb_memory and $pagesize are fio's own variables. Expand passes these names to vars. If a value contained one of
-// fio's own variables and the result contains + - * or / but no single quote, fio calculates the result with bc, in
-// whole numbers without units. Expand does the same.
+// $mb_memory and $pagesize are fio's own variables. vars returns the value of a variable by its name without $ and
+// braces. If a value contained one of fio's own variables and the result contains + - * or / but no single quote, fio
+// calculates the result with bc, in whole numbers without units. Expand does the same.
 //
 // fio replaces an unset variable with an empty string. Expand returns an error instead.
 func Expand(value string, vars func(name string) (string, bool)) (string, error) {

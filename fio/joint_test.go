@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A row that sums several sections does not contain options that only one of these sections has.
+// A row that sums several sections does not contain options that differ between these sections.
 func TestSectionsInOneRow(t *testing.T) {
-	t.Parallel() // fio mostly waits
+	t.Parallel() // the test mostly waits for fio
 	job := filepath.Join(t.TempDir(), "g.fio")
 	if err := os.WriteFile(job, []byte("[global]\nioengine=null\nsize=16m\nrate=16m\nrw=read\ngroup_reporting\n[a]\nbs=4k\n[b]\nbs=64k\n"), 0o644); err != nil {
 		t.Fatal(err)

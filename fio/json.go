@@ -19,7 +19,7 @@ import (
 // A SyntaxError reports where fio's output stops being valid.
 type SyntaxError struct {
 	Offset int    // byte in the input
-	Msg    string // "unexpected end of input"
+	Msg    string // such as "unexpected end of input"
 	Read   string // summary of the part before the error: "fio-3.33, 1 job"
 }
 
@@ -36,7 +36,8 @@ var ErrNoResult = errors.New("no JSON result of fio")
 
 // Parse reads fio's JSON or json+ output. It stores text around the document in Notes. If the input has several
 // documents, Parse returns the last one, because the documents of status-interval are cumulative. If the last
-// document is truncated, Parse returns the part that it could read together with a *SyntaxError.
+// document is truncated or invalid, Parse returns the part that it could read and a *SyntaxError. If the input has no
+// document, Parse returns ErrNoResult. The result is never nil.
 func Parse(data []byte) (*Result, error) {
 	var last *Result
 	var lastErr error
@@ -62,12 +63,12 @@ func Parse(data []byte) (*Result, error) {
 	return last, lastErr
 }
 
-// A document is a JSON document in an input, data[start:end]. result.Notes contains only lines from inside the
+// A document is the JSON document at data[start:end] of an input. result.Notes contains only lines from inside the
 // document.
 type document struct {
 	start, end int
 	result     *Result
-	err        *SyntaxError // nil if it is complete
+	err        *SyntaxError // nil if the document is complete
 	cut        bool         // the input ended inside the document
 }
 
@@ -270,7 +271,7 @@ func (d *decoder) str() ([]byte, error) {
 	}
 }
 
-// text reads a string and decodes fio's escapes.
+// text reads a string and decodes fio's escapes. It also accepts a number or a bare word.
 func (d *decoder) text() (string, error) {
 	c, err := d.next()
 	if err != nil {
@@ -351,7 +352,7 @@ func (d *decoder) float() (float64, error) {
 	return f, nil
 }
 
-// count reads a non-negative number. Whole numbers below 2^64 are exact.
+// count reads a number, and returns 0 if it is negative. Whole numbers of up to 19 digits are exact.
 func (d *decoder) count() (uint64, error) {
 	if _, err := d.next(); err != nil {
 		return 0, err
@@ -529,8 +530,8 @@ func (d *decoder) document(r *Result) error {
 	return err
 }
 
-// finish decodes values that depend on the fio version. It runs after the other values are read, because the version
-// may come last in the document.
+// finish converts the values whose meaning depends on the fio version, derives missing values, and removes impossible
+// histograms. It runs at the end of a document, because the version may come last.
 func (r *Result) finish() {
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
@@ -565,7 +566,7 @@ func (j *Job) joint(all map[string]string) {
 	for _, d := range j.directions()[:3] {
 		ran, slowest = ran+d.Runtime, max(slowest, d.Runtime)
 	}
-	if v := option("verify", ""); v == "" || v == "0" || v == "none" { // verify runs after the writes, but reads and writes otherwise run at the same time
+	if v := option("verify", ""); v == "" || v == "0" || v == "none" { // without verify, reads and writes run at the same time
 		ran = slowest
 	}
 	if ran < 100*time.Millisecond {
@@ -744,7 +745,7 @@ func (d *decoder) percentiles(l *Latency, unit float64) error {
 	return err
 }
 
-// bins reads the bins, which are most of a json+ document.
+// bins reads the bins of a histogram, which make up most of a json+ document.
 func (d *decoder) bins(l *Latency) error {
 	if ok, err := d.is('{'); !ok {
 		return err

@@ -108,7 +108,7 @@ func TestAgreesWithHumanOutput(t *testing.T) {
 	}
 }
 
-// Quantiles from bins agree with fio's own percentiles of a single job.
+// Quantiles computed from the bins agree with the percentiles that fio prints.
 func TestQuantilesAgreeWithFio(t *testing.T) {
 	out := run(t, "--name=job", "--rw=randread", "--size=64m", "--ioengine=null", "--iodepth=8", "--numjobs=2", "--group_reporting",
 		"--runtime=400ms", "--time_based", "--output-format=json+", "--percentile_list=50:90:95:99:99.9:99.99")
@@ -324,7 +324,7 @@ func TestOldVersions(t *testing.T) {
 	}
 }
 
-// Synthetic: a document as fio writes it, with text around and inside it that breaks JSON parsers.
+// awkward is a synthetic fio document. Text around and inside the document breaks JSON parsers.
 const awkward = `fio: this platform does not support process shared mutexes, forcing use of threads. Use the 'thread' option to get rid of this warning.
 note: groups {are} not "jobs"
 {

@@ -23,7 +23,7 @@ type Log struct {
 	Bins    []Histogram // from a histogram log, one for each direction
 }
 
-// A Histogram is the sum of a histogram log for one direction.
+// A Histogram is the sum of all lines of a histogram log for one direction.
 type Histogram struct {
 	Direction int // 0 read, 1 write, 2 trim
 	Bins      []Bin
@@ -231,7 +231,7 @@ func decimal(b []byte) (float64, bool) {
 // fromStart converts times since 1970 to times since the first sample. If the samples are averages, the window
 // began one interval before the first sample. fromStart assumes that this interval has the length of the next one.
 func fromStart(samples []Sample) {
-	const years = 3e8 // longer than any run
+	const years = 3e8 // seconds; longer than any run
 	if len(samples) == 0 || samples[0].Seconds < years {
 		return
 	}
@@ -442,8 +442,8 @@ func directionSeries(kind LogKind, values func(dir int) (t, v []float64)) []iota
 // maxSteps limits the number of steps in a series, because a corrupt time could otherwise use all memory.
 const maxSteps = 1e6
 
-// binned returns two values for each step: the sum of of(s) over the samples s of a direction, and their number (n).
-// last is the time of the last sample.
+// binned adds up of(s) over the samples s of a direction. It returns the sum and the number of samples (n) for each
+// step. last is the time of the last sample.
 func binned(step float64, dir int, logs [][]Sample, of func(Sample) float64) (sums, n []float64, last float64) {
 	for _, log := range logs {
 		for _, s := range log {
@@ -481,7 +481,7 @@ func means(kind LogKind, step, scale float64, logs ...[]Sample) []iotax.Series {
 }
 
 // perIO returns a series from logs of single I/Os: the I/Os or bytes per second that completed in each step. It omits
-// the last step unless that step is nearly complete.
+// the last of several steps unless that step is nearly complete.
 func perIO(kind LogKind, step float64, dir int, logs [][]Sample) (t, v []float64) {
 	sums, _, last := binned(step, dir, logs, func(s Sample) float64 {
 		if kind == BandwidthLog {
@@ -498,9 +498,9 @@ func perIO(kind LogKind, step float64, dir int, logs [][]Sample) (t, v []float64
 }
 
 // Rates sums the logs of several jobs, averaged by log_avg_msec. It returns a series for each direction with a
-// value per step (in seconds). fio's times are a few milliseconds early or late, differently for each job. Rates
-// therefore spreads each average over the time since the previous one (see gap). It omits steps with samples for
-// less than half of their time. For logs of single I/Os, it counts the I/Os.
+// value per step (in seconds). The times in each log are off by a few milliseconds, so Rates spreads each average over
+// the time since the previous one (see gap). It omits steps with samples for less than half of their time. For logs of
+// single I/Os, it counts the I/Os.
 func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 	_, factor := kind.Base()
 	return directionSeries(kind, func(dir int) (t, v []float64) {
@@ -555,7 +555,7 @@ func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 // fio 2.2, averages also had a block size. single recognizes averages by their spacing, which is at least half
 // a second.
 func single(logs [][]Sample, dir int) bool {
-	n, seconds := 0, 0.0 // samples and the length of the logs, over all logs
+	n, seconds := 0, 0.0 // number of samples, and length in seconds, summed over the logs
 	for _, log := range logs {
 		last := 0.0
 		for _, s := range log {

@@ -43,10 +43,10 @@ var defaults = sync.OnceValue(func() map[string]string {
 // always lists the options that Normal includes even if they have the default value.
 var always = []string{"rw", "bs", "iodepth", "numjobs", "direct"}
 
-// Normal returns a canonical form of a job's options, so that jobs that do the same work are equal. It uses primary
-// option names, sizes in bytes, and times in µs. It omits defaults and options that do not change the work. The
-// caller must have replaced all variables. The options in always are included, with fio's default if the job does
-// not set them.
+// Normal returns a canonical form of a job's options, so that jobs that do the same work have equal forms. It uses
+// primary option names, sizes in bytes, and times in µs. It omits defaults and options that do not change the work.
+// The options in `always` are included, with fio's default if the job does not set them. The caller must have replaced
+// all variables.
 func Normal(settings []Setting) map[string]string {
 	out := written(settings)
 	for _, k := range always {

@@ -19,7 +19,7 @@ var tablesJSON []byte
 
 type optionTables struct {
 	Options   []Option          // of Debian's 3.33
-	Elsewhere []Option          // from other builds and later versions
+	Elsewhere []Option          // of other builds and later versions
 	Since     map[string]string // name → version in which the option appeared, if after 2.0
 	Forms     map[string]form   // by name; "FILE/NAME" for an engine option, where FILE is the engine's file in engines/
 	Engines   map[string]string // engine → its file in engines/, for all versions
@@ -51,7 +51,7 @@ type Option struct {
 	Engine string // the engine that the option belongs to; "" for options of every job
 	Since  string // version in which this name appeared, such as "3.16"; "" for 2.0 and before
 
-	// The range and the words as fio 3.33 prints them. Max 0 means no limit.
+	// The range and the accepted words, as fio 3.33 prints them. Max 0 means no limit.
 	Min, Max float64
 	Values   []string
 	Default  string // as fio prints it; "" if none

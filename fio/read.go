@@ -24,18 +24,18 @@ type Part struct {
 	Result *Result // of one fio process; nil for other kinds
 	Log    *Log    // for KindLog
 
-	doubtful bool // it may be a later report of the process that wrote the previous part
+	doubtful bool // this may be a later report of the process that wrote the previous part
 
 	// Err reports why no result was found, or where a damaged part ends. For JSON it is a *SyntaxError.
 	Err error
 }
 
 // Read finds the contents of data: results of fio as JSON, terse or text, with other text around them, or a log, or
-// a job file. It returns at least one part, in input order. A part without a result has an Err.
+// a job file. It returns at least one part, in input order. A part that has neither a Result nor a Log has an Err.
 //
-// Each fio process has one result. Of the cumulative reports of status-interval, the last one is the result, and the
-// differences between the reports are its Series. If a run was printed in several formats, Read returns it once, from
-// the most exact format.
+// Each fio process has one result. Of the cumulative reports of status-interval, the last one is the result. Its Series
+// contains the rates between the reports. If a run was printed in several formats, Read returns it once, from the most
+// exact format.
 //
 // name is the name of the file, or "". Read cannot identify a log without its name ("x_bw.1.log").
 func Read(data []byte, name string) []Part {
@@ -54,8 +54,8 @@ var (
 	maxParts          = 10_000
 )
 
-// ReadFrom is like Read, for inputs of any length. It keeps one document, or a whole log, in memory. If r fails or
-// a document is too large, it returns the error and the parts before it.
+// ReadFrom is like Read, for inputs of any length. It keeps one document, or a whole log, in memory. If r fails or the
+// input exceeds maxDocument or maxParts, it returns the error and the parts before the error.
 func ReadFrom(r io.Reader, name string) ([]Part, error) {
 	const step = 1 << 20
 	s := scanner{}
@@ -419,7 +419,7 @@ func messages(text []byte) []string {
 	return out
 }
 
-// magics lists the first bytes of file types that users often mistake for results.
+// magics lists the first bytes of files that users often pass instead of results.
 var magics = []struct{ magic, what string }{
 	{"\x1f\x8b", "compressed with gzip: unpack it first"},
 	{"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first"},
@@ -430,7 +430,7 @@ var magics = []struct{ magic, what string }{
 	{"\x7fELF", "a program"},
 }
 
-// foreign describes an input without a result. head is the start of the input.
+// foreign returns the part for an input without a result. head is the start of the input.
 func foreign(head []byte, name string) Part {
 	p := Part{Kind: KindNone, Line: 1}
 	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))

@@ -61,7 +61,7 @@ func forms(out []byte) (text, terse, doc []byte) {
 // TestFormsOfOneRun reads the real output of one run in each format. Totals and rates must be identical to the last
 // digit. Times must agree within the precision of the format.
 func TestFormsOfOneRun(t *testing.T) {
-	t.Parallel() // fio mostly waits
+	t.Parallel() // the test mostly waits for fio
 	file := filepath.Join(t.TempDir(), "f")
 	for _, c := range []struct {
 		name string
@@ -166,7 +166,7 @@ func compareForms(t *testing.T, kind Kind, got, want *Result) {
 	}
 }
 
-// Reports of one process, in each format: the last report is the result, and the differences are the series.
+// Of the reports of one process, the last one is the result. Its series contain the rates between the reports.
 func TestStatusIntervals(t *testing.T) {
 	for _, format := range []string{"json", "normal", "terse", "normal,json"} {
 		t.Run(format, func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestStatusIntervals(t *testing.T) {
 
 // Several runs in one file are separate results, even if all of them take equally long.
 func TestSeveralRuns(t *testing.T) {
-	t.Parallel() // fio mostly waits
+	t.Parallel() // the test mostly waits for fio
 	for _, format := range []string{"json", "normal"} {
 		var all []byte
 		for range 3 {
@@ -237,7 +237,7 @@ func TestSeveralRuns(t *testing.T) {
 
 // With a real fio client, the result contains the rows of the clients, but not their sum.
 func TestClient(t *testing.T) {
-	t.Parallel() // fio mostly waits
+	t.Parallel() // the test mostly waits for fio
 	server := exec.Command("fio", "--server=127.0.0.1,18767")
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -273,7 +273,7 @@ func TestClient(t *testing.T) {
 
 // ReadFrom returns the same result as Read, however small the pieces it reads.
 func TestReadFrom(t *testing.T) {
-	t.Parallel() // fio mostly waits
+	t.Parallel() // the test mostly waits for fio
 	var all []byte
 	for _, format := range []string{"normal,terse,json+", "normal", "terse", "json"} {
 		all = append(all, run(t, "--name=a", "--rw=randrw", "--size=16m", "--ioengine=null", "--output-format="+format)...)
@@ -353,10 +353,10 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// ReadFrom keeps one report at a time in memory from a long stream of reports, as status-interval produces.
+// From a long stream of reports, as status-interval produces, ReadFrom keeps one report at a time in memory.
 func TestMemoryIsBounded(t *testing.T) {
 	const reports = 2000
-	head, tail := strings.Repeat(" ", 8<<10), strings.Repeat("\t", 8<<10) // as large as a real report
+	head, tail := strings.Repeat(" ", 8<<10), strings.Repeat("\t", 8<<10) // padding to the size of a real report
 	i := 0
 	var base, peak, total uint64
 	var pending []byte

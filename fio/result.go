@@ -1,5 +1,5 @@
-// Package fio parses and formats results, logs, job files and command lines of fio 2.x to 3.4x. Values are in base
-// units. The package opens no files and starts no processes.
+// Package fio parses results, logs, job files and command lines of fio 2.x to 3.4x. It also formats job files and
+// command lines. Values are in base units. The package opens no files and starts no processes.
 package fio
 
 import (
@@ -35,14 +35,14 @@ const (
 type Result struct {
 	Kind    Kind
 	Version string    // as fio prints it
-	Time    time.Time // when fio wrote it
+	Time    time.Time // when fio wrote the result
 	Options map[string]string
 	Jobs    []Job
 	Disks   []Disk
 	Notes   []string // lines of text around the document: fio's warnings and errors
 
 	// Series contains the rates over time of a process that reported more than once (status-interval), such as
-	// "read.iops" and "read.bandwidth". They are the differences between its reports.
+	// "read.iops" and "read.bandwidth". They come from the differences between its reports.
 	Series []iotax.Series
 
 	groups map[int][]iotax.Series // Series by group, for Split
@@ -76,8 +76,8 @@ type Job struct {
 	Sync  Sync
 
 	Runtime         time.Duration // summed over the jobs of a group
-	UserCPU         float64       // ratio of Runtime
-	SystemCPU       float64       // ratio of Runtime
+	UserCPU         float64       // CPU time divided by Runtime
+	SystemCPU       float64       // CPU time divided by Runtime
 	ContextSwitches uint64
 	MajorFaults     uint64
 	MinorFaults     uint64
@@ -208,7 +208,7 @@ func before(version string, major, minor int) bool {
 	return a < major || a == major && b < minor
 }
 
-// compactBins sorts bins, merges bins with the same value, and removes empty bins.
+// compactBins sorts bins, merges bins with the same value, and removes empty bins. It modifies bins.
 func compactBins(bins []Bin) []Bin {
 	if ascending := func(a, b Bin) int { return cmp.Compare(a.Nanoseconds, b.Nanoseconds) }; !slices.IsSortedFunc(bins, ascending) {
 		slices.SortFunc(bins, ascending)

@@ -54,8 +54,8 @@ const (
 )
 
 // after returns the relation of r to the previous result prev. The counters of a process never decrease. The next
-// report of a process comes sooner than a new process could reach the same runtime. When in doubt, after does not
-// return later, because the caller would then discard prev.
+// report of a process comes sooner than a new process could reach the same runtime. In doubtful cases, after returns
+// `perhaps` or `another`, because the caller discards prev if the relation is `later`.
 func (r *Result) after(prev *Result) relation {
 	if r.fresh || len(r.Jobs) == 0 || len(r.Jobs) != len(prev.Jobs) || r.Version != prev.Version || !maps.Equal(r.Options, prev.Options) {
 		return another
@@ -125,7 +125,7 @@ func (r *Result) after(prev *Result) relation {
 // maximum is at least this long.
 const telling = 100e-6
 
-// within reports whether direction e, which has more I/Os than d, can include all I/Os of d.
+// within reports whether direction e, which has at least as many I/Os as d, can include all I/Os of d.
 func (d *Direction) within(e *Direction) bool {
 	for _, l := range [][2]*Latency{{&d.Submission, &e.Submission}, {&d.Completion, &e.Completion}, {&d.Total, &e.Total}} {
 		if a, b := l[0], l[1]; a.Mean > 0 && (b.Max < a.Max || b.Min > a.Min) {

@@ -159,7 +159,7 @@ const (
 var powers = map[byte]int{'k': 1, 'm': 2, 'g': 3, 't': 4, 'p': 5}
 
 // An expression is the unread part of an arithmetic expression over sizes, with + - * / % and parentheses. It is
-// calculated in whole numbers, as in bc and fio's own parser.
+// evaluated in whole numbers, as in bc and fio's own parser.
 type expression struct {
 	s      string
 	kbBase int

@@ -165,9 +165,9 @@ func parseTerseDirection(f []string) Direction {
 	return d
 }
 
-// countTerse derives the number of I/Os, which terse output does not contain. The printed rate is too coarse: for 1
-// MiB reads at 34 IOPS it can be off by 3 %. If exactly one power of two fits the rounded rate as a block size and
-// divides the bytes, the number of I/Os is the bytes divided by that block size.
+// countTerse derives the number of I/Os, which terse output does not contain. The printed rate is too coarse: at 34
+// IOPS it can be off by 3 %. If exactly one power of two fits the rounded rate as a block size and divides the bytes,
+// the number of I/Os is the bytes divided by that block size.
 func (d *Direction) countTerse() {
 	s := d.Runtime.Seconds()
 	if d.IOPS < 1 || s <= 0 || d.Bytes == 0 {

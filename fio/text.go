@@ -39,9 +39,9 @@ type textReader struct {
 	end         int // offset after its last line
 	rows        []*textRow
 	closed      bool    // the rows are complete: the group's status or the disks followed
-	implied     bool    // an excerpt: the row has no line of its own
-	summed      bool    // an excerpt: the row is the summary of a group
-	broken      bool    // an excerpt: a line of other text followed
+	implied     bool    // in an excerpt: the row has no first line
+	summed      bool    // in an excerpt: the row is the summary of a group
+	broken      bool    // in an excerpt: a line of other text followed
 	summaries   [4]bool // directions whose summary was read
 	group       int     // group of the summaries
 
@@ -50,7 +50,7 @@ type textReader struct {
 	pct  *Latency // the latency whose percentiles follow
 	unit float64  // unit of the percentiles, in seconds
 
-	// From the lines at the start of the output.
+	// These fields come from the lines at the start of the output.
 	version string
 	heads   []textHead
 	used    bool // a report followed these lines
@@ -381,7 +381,7 @@ func promptLine(s string) bool {
 	return slices.ContainsFunc([]string{"$ fio", "# fio", "% fio", "$ sudo fio"}, func(p string) bool { return strings.Contains(s, p) })
 }
 
-// head reads the line in which fio announces a job before the job runs:
+// head reads the line that fio prints for a job before the job runs:
 //
 //	a: (g=0): rw=randread, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=libaio, iodepth=32
 //	a: (g=0): rw=randread, bs=4K-4K/4K-4K/4K-4K, ioengine=libaio, iodepth=64
@@ -575,7 +575,7 @@ func (t *textReader) direction(name, s string) bool {
 	return true
 }
 
-// goesOn reports whether direction i with runtime ran can belong to t. fio prints directions in order, and the
+// goesOn reports whether direction i, with the runtime `ran`, can belong to t. fio prints directions in order, and the
 // directions of a job end together.
 func (t *textRow) goesOn(i int, ran time.Duration) bool {
 	for k, d := range t.directions() {

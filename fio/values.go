@@ -43,7 +43,7 @@ func (t *total) distribution() *Latency {
 	return &t.completion
 }
 
-// add adds all fields except the latencies.
+// add adds the rates and counts of o to t, and keeps the longer runtime. It does not merge the latencies.
 func (t *total) add(o *total) {
 	t.iops, t.bandwidth = t.iops+o.iops, t.bandwidth+o.bandwidth
 	t.bytes, t.ios, t.short = sum(t.bytes, o.bytes), sum(t.ios, o.ios), sum(t.short, o.short)

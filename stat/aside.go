@@ -2,12 +2,12 @@ package stat
 
 import "iotax"
 
-// SetAside discards the trials with a finding of severity Invalid, if their cell has few of them. It does not modify
-// trials: the result contains discarded copies. An invalid value must not be averaged. Its cause, for example a cache
-// that served one trial, does not affect the other trials of the cell. If more than MaxDiscarded of a cell's trials
-// have such findings, SetAside keeps these trials, and the findings invalidate the whole cell. Failed and already
-// discarded trials do not count. The report uses SetAside to select pairs. The engine uses a Pairing with the field
-// SetAside, which applies the same rule, to count rounds.
+// SetAside returns trials in the same order, with discarded copies of the trials that have a finding of severity
+// Invalid. It discards trials of a cell (a target and a workload) only if at most the share MaxDiscarded of its valid
+// trials has such a finding. Otherwise it keeps them all, and the findings invalidate the whole cell. Failed and
+// already discarded trials do not count. The cause of an invalid value, for example a cache that served one trial, does
+// not affect the other trials of the cell. SetAside does not modify trials. The report uses it to select pairs. The
+// engine counts rounds with a Pairing whose field SetAside applies the same rule.
 //
 // The decision depends only on the validity of the trials, never on the ratio.
 func SetAside(trials []*iotax.Trial) []*iotax.Trial {
@@ -40,7 +40,8 @@ func SetAside(trials []*iotax.Trial) []*iotax.Trial {
 // few reports whether `bad` of `valid` trials is a small enough share to discard the bad ones.
 func few(bad, valid int) bool { return float64(bad) <= MaxDiscarded*float64(valid) }
 
-// errorOf returns the first finding that makes the trial's value invalid.
+// errorOf returns the first finding that makes the value of the trial invalid, or false if the trial has no such
+// finding.
 func errorOf(t *iotax.Trial) (iotax.Finding, bool) {
 	for _, f := range t.Findings {
 		if f.Severity == iotax.Invalid {

@@ -1,9 +1,9 @@
 package stat
 
-// Behind returns the targets that are significantly worse than another target: the interval of their ratio to that
-// target is below 1, computed with the options o over the rounds in which both targets have valid trials. If o.Alpha
-// is α divided by the number of other targets, the result contains the best target with a probability of at most α/2
-// for each interim analysis.
+// Behind returns the targets that are significantly worse than at least one other target. A target is worse than
+// another one if the whole interval of their ratio is below 1. Behind computes this interval with the options o over
+// the rounds that are valid for both targets. If o.Alpha is α divided by the number of other targets, the result
+// contains the best target with a probability of at most α/2 for each interim analysis.
 func (p *Pairing) Behind(targets []string, o Options) map[string]bool {
 	behind := map[string]bool{}
 	for _, t := range targets {

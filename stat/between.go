@@ -21,9 +21,9 @@ type SerialTest struct {
 func (s SerialTest) Found() bool { return s.P <= DiagnosticAlpha }
 
 // Serial tests the values of successive rounds for a positive lag-one autocorrelation. Under independence, r₁ of n
-// normal values has mean −1/n and variance (n−2)²/(n²(n−1)) (Moran 1948; Dufour & Roy 1985 for any lag). Serial
-// treats the standardized value as normal. Correlated rounds contain less information than independent ones, so the
-// interval is too narrow. With few rounds the test has little power: at n = 6 it rarely detects even φ = 0.6.
+// normal values has mean −1/n and variance (n−2)²/(n²(n−1)) (Moran 1948; Dufour & Roy 1985 for any lag). Serial treats
+// the standardized value as normal. If rounds are correlated, the interval of their mean is too narrow. With few rounds
+// the test has little power: at n = 6 it rarely detects even φ = 0.6.
 func Serial(d []float64) SerialTest {
 	t := SerialTest{Lag1: Lag1(d), P: math.NaN()}
 	if len(d) < 5 || math.IsNaN(t.Lag1) {
@@ -34,8 +34,7 @@ func Serial(d []float64) SerialTest {
 	return t
 }
 
-// levelSize is the minimum distance between two levels, as a ratio minus 1. Smaller distances do not affect a
-// verdict.
+// levelSize is the minimum distance between two levels, as a ratio minus 1. Smaller distances do not affect a verdict.
 const levelSize = 0.05
 
 // Levels describes the two most distinct groups of a sample.
@@ -46,10 +45,11 @@ type Levels struct {
 	Within    float64 // sum of squares within the groups divided by the total: 0 for two points, 1 for one group
 }
 
-// FindLevels searches for two levels in the logarithms of trial values. Examples are a disk with two states, or a
-// guest that is sometimes on the wrong NUMA node. It finds the best division of the sorted sample (least squares, as
-// in two-means). The division counts if the groups are at least 5 % apart and if it explains more variance than in 99
-// of 100 normal samples of the same size. A single outlier can be a level. FindLevels needs at least six values.
+// FindLevels searches for two levels in the logarithms of trial values. Examples are a disk with two states, or a guest
+// that is sometimes on the wrong NUMA node. It finds the best division of the sorted sample (least squares, as in
+// two-means). The division counts if the groups are at least 5 % apart and if it explains more variance than the best
+// division of 99 % of normal samples of the same size. A single outlier can be a level. With fewer than six values, or
+// with a value that is not finite, Found is false and the other fields are NaN.
 //
 // If a study ends before the rarer level occurs, its result is wrong and its interval is narrow. No test of the
 // study's own data can detect this.
@@ -81,8 +81,8 @@ func FindLevels(logs []float64) Levels {
 	return l
 }
 
-// levelsLimit returns the maximum of Within for two levels among n values. It interpolates the simulated limits
-// linearly in 1/n.
+// levelsLimit returns the largest Within at which a sample of n values counts as two levels. It interpolates the
+// simulated limits linearly in 1/n.
 func levelsLimit(n int) float64 {
 	t, x := tables().Levels, float64(n)
 	for i, b := range t {

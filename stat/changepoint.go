@@ -6,24 +6,25 @@ import (
 	"slices"
 )
 
-// LeastSegment is the minimum number of values between two change points. A single deviating run is an outlier.
+// LeastSegment is the minimum number of values before, between and after change points. A single deviating run is an
+// outlier, not a change.
 const LeastSegment = 3
 
-// MostPoints is the maximum number of values that ChangePoints uses. It uses the most recent ones. Its run time grows
-// with the square of the number of values.
+// MostPoints is the maximum number of values that ChangePoints uses. ChangePoints uses the most recent ones, because
+// its run time grows with the square of the number of values.
 const MostPoints = 500
 
 // permutations is the number of permutations for a p value. The resolution of the p value is therefore 0.002.
 const permutations = 499
 
-// A ChangePoint is a place in a sequence where the distribution changes for at least LeastSegment values.
+// A ChangePoint is a position in a sequence where the distribution changes for at least LeastSegment values.
 type ChangePoint struct {
 	Index int     // index of the first value of the new level
 	P     float64 // permutation p value, at most DiagnosticAlpha
 
-	// Change is the change from the previous segment to the next, as computed by EstimateChange. It is on the scale
-	// of the values and not oriented. Its interval is somewhat too narrow, because it ignores that the place was
-	// chosen to maximize the change.
+	// Change compares the segments before and after the change point (see EstimateChange). It is a ratio of values, not
+	// of logarithms, and it is not oriented: above 1 means larger values. Its interval is slightly too narrow, because
+	// the index was chosen to maximize the change.
 	Change Change
 }
 
@@ -31,12 +32,13 @@ type ChangePoint struct {
 // Multiple Change Point Analysis of Multivariate Data", JASA 109, 2014), which MongoDB and Apache Otava also use to
 // detect regressions. logs contains the logarithms of a value over time, one for each run.
 //
-// It divides a segment where the energy distance between the n values before the division and the m values after it is
-// largest (exponent 1, weighted by nm/(n+m)). The m values may end before the segment does, so that a later change does
-// not reduce the distance. The division counts if at most 1 % of the permutations of the segment have an equal or
-// larger distance. ChangePoints then examines both sides of the division. It assumes only that noise has a random
-// order. Without a change, the probability of even one change point is at most 1 %, for any length and distribution. It
-// is higher if runs are similar to their neighbours (an aging disk, a warming room).
+// ChangePoints divides a segment at the position with the largest energy distance between the n values before it and
+// the m values after it (exponent 1, weighted by nm/(n+m)). The m values may end before the segment does, so that a
+// later change does not reduce the distance. The division counts if at most 1 % of the permutations of the segment have
+// an equal or larger distance. ChangePoints then examines both sides of the division. The only assumption is that,
+// without a change, all orders of the values are equally likely. Without a change, the probability of even one change
+// point is at most 1 %, for any length and distribution. It is higher if runs are similar to their neighbours (an aging
+// disk, a warming room).
 //
 // Fewer than ten values cannot show a change at this level. ChangePoints returns nil if a value is not finite. All
 // calls use the same permutations.
@@ -78,7 +80,8 @@ func ChangePoints(logs []float64) []ChangePoint {
 	return found
 }
 
-// split returns the best division of xs and its p value. at is 0 if the division is not significant.
+// split returns the best division of xs and its p value. at is the index of the first value after the division, or 0 if
+// the division is not significant.
 func split(xs []float64) (at int, p float64) {
 	n := len(xs)
 	if n < 2*LeastSegment {
@@ -126,8 +129,8 @@ func newEnergy(xs []float64) *energy {
 	return e
 }
 
-// best returns the division with the largest statistic, and that statistic, for the values of the segment in this
-// order.
+// best returns the best division of the values of the segment in the given order, and its statistic. at is 0 if no
+// division has a positive statistic.
 func (e *energy) best(order []int) (at int, q float64) {
 	n, w := e.n, e.n+1
 	for i := range n {

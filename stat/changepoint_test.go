@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// levels returns values around a level that changes at the given places by the given ratios.
+// levels returns n logarithms with the given noise. Their level changes by the ratio steps[i] at index i.
 func levels(r *rand.Rand, n int, noise func(*rand.Rand) float64, steps map[int]float64) []float64 {
 	out := make([]float64, n)
 	level := 10.0
@@ -36,8 +36,8 @@ func heavy(r *rand.Rand) float64 {
 
 func skewed(r *rand.Rand) float64 { return .05 * r.ExpFloat64() }
 
-// Without a change, at most 1 % of sequences have a change point, for any noise. At a true rate of 1 %, the test
-// would fail in one of 100,000 runs.
+// Without a change, at most 1 % of sequences have a change point, for any noise. At a true rate of 1 %, a case would
+// fail with a probability below 1 in 100,000.
 func TestChangePointsFalseAlarms(t *testing.T) {
 	for name, noise := range map[string]func(*rand.Rand) float64{"normal": normalNoise(.03), "heavy": heavy, "skewed": skewed} {
 		for _, n := range []int{10, 25, 60} {
@@ -61,7 +61,7 @@ func TestChangePointsFound(t *testing.T) {
 		n     int
 		noise func(*rand.Rand) float64
 		steps map[int]float64
-		least float64 // minimum share of sequences in which exactly these changes are found, each at most one run away
+		least float64 // minimum share of sequences in which exactly these changes are found, each within one run of its index
 	}{
 		{"a loss of 10 %", 30, normalNoise(.02), map[int]float64{18: .9}, .93},
 		{"the same with outliers", 40, heavy, map[int]float64{20: .9}, .85},
@@ -118,7 +118,7 @@ func TestChangePointsEdges(t *testing.T) {
 	if got := ChangePoints(odd); len(got) > 0 {
 		t.Errorf("an outlier: %+v", got)
 	}
-	// ChangePoints only examines the end of a long sequence.
+	// ChangePoints examines only the end of a long sequence.
 	long := levels(rand.New(rand.NewPCG(1, 2)), MostPoints+100, normalNoise(.01), map[int]float64{50: .5, MostPoints: .5})
 	if got := ChangePoints(long); len(got) != 1 || got[0].Index != MostPoints {
 		t.Errorf("a long sequence: %+v", got)

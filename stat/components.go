@@ -6,23 +6,23 @@ import (
 	"math"
 )
 
-// Components contains the components of the variance of a setup's values: the variance between the seconds of a
-// trial, and the additional variance between trials. They are on the scale of the values (for example logarithms of
-// rates). Together they determine the best trial length.
+// Components contains the components of the variance of a setup's values: the variance between the seconds of a trial,
+// and the additional variance between trials. The values are, for example, logarithms of rates. Together the components
+// determine the best trial length.
 type Components struct {
 	Within  float64 // variance of a second about its trial's mean, corrected for Lag1
 	Between float64 // variance of the trials' true means; below 0 if the seconds explain all of the variance
-	Lag1    float64 // lag-one autocorrelation of the seconds within a trial; 0 if not positive
-	Seconds float64 // mean length of a trial, in number of values
+	Lag1    float64 // lag-one autocorrelation of the seconds within a trial, corrected for bias and limited to 0 … maxLag
+	Seconds float64 // harmonic mean of the trial lengths, in number of values
 	Trials  int
 }
 
-// VarianceComponents splits the variance of trials[i][j], the j-th second of trial i. It uses the unbiased
-// estimators of Kalibera & Jones (Rigorous Benchmarking in Reasonable Time, ISMM'13, 6): Within is the mean of the
-// trials' variances. Between is the variance of their means minus the part that Within explains. Neighbouring
-// seconds are correlated, so Within is first multiplied by (1+φ)/(1−φ), the variance inflation of an AR(1) mean.
-// The paper assumes independent seconds, for which this factor is 1. VarianceComponents needs two trials with three
-// values each.
+// VarianceComponents splits the variance of trials[i][j], the j-th second of trial i. It uses the unbiased estimators
+// of Kalibera & Jones (Rigorous Benchmarking in Reasonable Time, ISMM'13, 6): Within is the mean of the trials'
+// variances. Between is the variance of the means of the trials minus the part that Within explains. Neighbouring
+// seconds are correlated, so Within is first multiplied by (1+φ)/(1−φ), the variance inflation of an AR(1) mean. The
+// paper assumes independent seconds, for which this factor is 1. VarianceComponents returns an error for fewer than two
+// trials, for a trial with fewer than three values, and for a value that is not finite.
 func VarianceComponents(trials [][]float64) (Components, error) {
 	var c Components
 	if len(trials) < 2 {
@@ -56,17 +56,18 @@ func VarianceComponents(trials [][]float64) (Components, error) {
 	return c, nil
 }
 
-// maxLag limits the estimate of φ, and so the inflation. Ten seconds contain almost no information about a larger φ.
+// maxLag is the upper limit of the estimate of φ, and thus limits the inflation. Ten seconds contain almost no
+// information about a larger φ.
 const maxLag = 0.95
 
 var errLength = errors.New("trial length: the bounds are not 0 < least ≤ most")
 
 // TrialLength returns the trial length that gives the narrowest interval for a given total time: √(setup ·
-// Within/Between), in seconds if there is one value per second. setup is the time, in the same unit, that a trial
-// takes for start, ramp and settling in addition to its window (Kalibera & Jones, ISMM'13, 6.2; earlier as the
-// optimal allocation of two-stage samples, Cochran, Sampling Techniques, 10.6). If trials differ by no more than
-// their seconds explain, a longer trial is always better, and the result is most. The result is between least and
-// most. It is an error if setup or the bounds are invalid.
+// Within/Between), in seconds if there is one value per second. setup is the time, in the same unit, that a trial takes
+// for start, ramp and settling in addition to its window (Kalibera & Jones, ISMM'13, 6.2; earlier as the optimal
+// allocation of two-stage samples, Cochran, Sampling Techniques, 10.6). If trials differ by no more than their seconds
+// explain, a longer trial is always better, and the result is `most`. The result is between `least` and `most`.
+// TrialLength returns NaN and an error if setup or the bounds are invalid.
 func TrialLength(c Components, setup, least, most float64) (float64, error) {
 	if !(least > 0 && least <= most) {
 		return math.NaN(), errLength

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The estimates match the simulated components and predict the standard deviation at another trial length.
+// The estimates match the simulated components.
 func TestVarianceComponents(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 9))
 	for _, c := range []struct{ between, within, phi float64 }{
@@ -28,7 +28,7 @@ func TestVarianceComponents(t *testing.T) {
 			t.Fatal(err)
 		}
 		within := c.within * c.within * (1 + c.phi) / (1 - c.phi)
-		// The mean of each series is estimated too, so r₁ and the variance are slightly low if φ is high.
+		// r₁ and the variance are slightly too low if φ is high, because they use the estimated mean of each series.
 		tol := .03 + .15*c.phi
 		if math.Abs(got.Within/within-1) > tol || math.Abs(got.Between-c.between*c.between) > .1*c.between*c.between+.05*within/length+.2*c.phi*within/length {
 			t.Errorf("%+v: %+v, want within %.3g, between %.3g", c, got, within, c.between*c.between)
@@ -46,7 +46,7 @@ func TestVarianceComponents(t *testing.T) {
 	}
 }
 
-// TrialLength returns the length at which the mean of all trials that fit into an hour has the smallest variance.
+// TrialLength returns the length at which the mean of all trials that fit into a given time has the smallest variance.
 func TestTrialLength(t *testing.T) {
 	for _, c := range []Components{{Within: .01, Between: .0004}, {Within: .04, Between: .0001}, {Within: .0001, Between: .01}} {
 		const setup = 3.0

@@ -57,7 +57,7 @@ func ExampleQuantile() {
 }
 
 func ExampleQuantileRatio() {
-	// On the target, 2 of 100 I/Os take 10 ms. On the baseline, it is 1 of 200.
+	// On the target, about 2 % of the I/Os take 10 ms. On the baseline, about 0.5 % do.
 	var baseline, target []iotax.Histogram
 	for round := range uint64(8) {
 		baseline = append(baseline, iotax.Histogram{Bins: []iotax.Bin{{Value: 100e-6, Count: 20_000}, {Value: 10e-3, Count: 100 + round}}})
@@ -76,7 +76,7 @@ func ExampleQuantileRatio() {
 }
 
 func ExampleLittle() {
-	// The host had 900 I/Os in flight, but the guest only 64, so they are not comparable.
+	// The host had 900 I/Os in flight, but the guest had only 64, so their rates are not comparable.
 	fmt.Printf("%.0f and %.0f\n",
 		stat.Little(stat.Flow{Rate: 300_000, Latency: 3e-3}),
 		stat.Little(stat.Flow{Rate: 32_000, Latency: 2e-3}))

@@ -15,8 +15,9 @@ const MinBeyond = 100
 // difference count as equal.
 const HistogramError = 1.0 / 128
 
-// Merge adds up histograms of one quantity, to compute a quantile over all trials. Percentiles of single trials
-// must not be averaged. The result has the name and unit of the first histogram. It is empty if hs is empty.
+// Merge returns the sum of histograms of the same quantity. Use it to compute a quantile over several trials, because
+// percentiles of single trials must not be averaged. The result has the name and unit of the first histogram. It is
+// empty if hs is empty. Merge does not modify hs.
 func Merge(hs ...iotax.Histogram) iotax.Histogram {
 	var out iotax.Histogram
 	if len(hs) == 0 {
@@ -29,8 +30,9 @@ func Merge(hs ...iotax.Histogram) iotax.Histogram {
 	return out
 }
 
-// Add returns the sum of a and b. It may modify the bins of a, so the caller must not use a afterwards. Load
-// generators use a fixed set of bins, so most of the values in b usually exist in a already.
+// Add returns the sum of a and b. The bins of a must be in ascending order of their values. Add may modify the bins of
+// a, so the caller must not use a afterwards. Load generators use a fixed set of bins, so most of the values in b
+// usually exist in a already.
 func Add(a, b iotax.Histogram) iotax.Histogram {
 	bins, sum := b.Bins, a.Bins
 	for i := 1; i < len(bins); i++ {
@@ -102,8 +104,8 @@ func Beyond(h iotax.Histogram, q float64) int {
 	return int(min(n-rank, rank))
 }
 
-// rankOf returns the number of observations and the rank of the q quantile, from 1. It returns 0, 0 if there is no
-// quantile.
+// rankOf returns the number of observations and the rank of the q quantile, from 1. It returns 0, 0 if the histogram is
+// empty or q is outside [0, 1].
 func rankOf(h iotax.Histogram, q float64) (n, rank uint64) {
 	for _, b := range h.Bins {
 		n += b.Count

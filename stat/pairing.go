@@ -8,7 +8,7 @@ import (
 	"iotax"
 )
 
-// A Pairing collects the trials of one workload in any order. It keeps only the data of each trial that Pairs needs:
+// A Pairing collects the trials of one workload in any order. It keeps only the data that Pairs needs from each trial:
 // the value, and the histogram if the metric is a quantile. A run with thousands of rounds can therefore compute its
 // pairs after each round.
 type Pairing struct {
@@ -26,7 +26,7 @@ type Pairing struct {
 // kept contains the data of one trial that a Pairing keeps.
 type kept struct {
 	value  float64 // NaN if the trial has only the histogram
-	tail   *Tail   // for a quantile
+	tail   *Tail   // nil unless the metric is a quantile and the trial has its histogram
 	round  int
 	target int32
 	start  int16
@@ -36,7 +36,7 @@ type kept struct {
 type mark uint8
 
 const (
-	measured  mark = 1 << iota // the trial has the value
+	measured  mark = 1 << iota // the trial has the value or the histogram
 	valid                      // the trial neither failed nor was discarded
 	condemned                  // the trial is valid, but a finding of severity Invalid makes its value invalid
 	discarded
@@ -87,9 +87,9 @@ func (p *Pairing) Pairs(baseline, target string) (base, other []float64, better 
 	return values[0], values[1], better
 }
 
-// Sides returns the values of Pairs and the start of each pair. For a quantile it also returns the tails. If all
-// rounds have tails, there is one tail for each value. values and tails have the baseline at index 0 and the target
-// at index 1.
+// Sides returns the values of Pairs and the start of each pair. If the metric is a quantile, it also returns the tails
+// of the trials that have the histogram. They correspond to the values only if all of these trials have it. values and
+// tails have the baseline at index 0 and the target at index 1.
 func (p *Pairing) Sides(baseline, target string) (values [2][]float64, tails [2][]Tail, starts []int, better iotax.Better) {
 	pairs, better := p.pairs(baseline, target)
 	for _, pair := range pairs {
@@ -115,7 +115,8 @@ func (p *Pairing) Interval(baseline, target string, o Options) (i Interval, roun
 	return i, rounds, err
 }
 
-// LogRatios returns the log ratios of the target to the baseline in the valid rounds.
+// LogRatios returns the log ratios of the target to the baseline, one for each valid round. If it pools rounds for a
+// quantile, it returns one for each group of rounds (see PairTails).
 func (p *Pairing) LogRatios(baseline, target string) (d []float64, err error) {
 	d, _, err = p.logRatios(baseline, target, &Options{})
 	return d, err
@@ -128,9 +129,9 @@ func (p *Pairing) logRatios(baseline, target string, o *Options) (d []float64, r
 	return d, len(values[0]), err
 }
 
-// LogRatios returns the log ratios of a metric, from the values of the baseline and the target in the same rounds. If
-// the metric is a quantile and all rounds have tails, it uses the tails and sets o.Hidden. o.Starts must contain the
-// start of each round. If LogRatios pools rounds, it pools the rounds of each start and clears o.Starts.
+// LogRatios returns the log ratios of a metric, from the values of the baseline and the target in the same rounds.
+// o.Starts contains the start of each round, or is empty. If the metric is a quantile and all rounds have tails,
+// LogRatios returns the result of PairTails, which sets o.Hidden and may pool rounds and clear o.Starts.
 func LogRatios(values [2][]float64, tails [2][]Tail, quantile float64, better iotax.Better, o *Options) (d []float64, err error) {
 	if n := len(values[0]); quantile > 0 && n > 0 && len(tails[0]) == n && len(tails[1]) == n {
 		return PairTails(tails, quantile, o)

@@ -10,8 +10,8 @@ import (
 	"iotax"
 )
 
-// A Pairing returns the same result after each trial as the report computes from the trials so far, whatever their
-// outcome and order.
+// After each added trial, a Pairing returns the same pairs as the combination of SetAside and naivePairs, for any order
+// and outcome of the trials.
 func TestPairingIsPairsOfTrialsSetAside(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		targets := []string{"b", "t", "u"}
@@ -76,8 +76,7 @@ func naivePairs(trials []*iotax.Trial, baseline, target string) (base, other []f
 	return base, other, better
 }
 
-// After thousands of rounds, the shared caches contain no entries for them, and the pairing uses only a few bytes per
-// round.
+// Thousands of rounds do not fill the shared caches, and a Pairing uses at most 40 bytes per trial.
 func TestManyRoundsKeepLittle(t *testing.T) {
 	const rounds = 3000
 	p := Pairing{Metric: "m", SetAside: true}

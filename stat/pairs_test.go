@@ -24,7 +24,7 @@ func TestPairs(t *testing.T) {
 		trial(0, "t", 1), trial(0, "b", 2),
 		trial(1, "b", 10), trial(1, "t", 11), discarded, // a discarded trial of a third target discards the round
 		trial(2, "b", 20), failed,
-		trial(4, "b", 40), // the target has no trial here
+		trial(4, "b", 40), // the target has no trial in this round
 		{Workload: "w", Round: 5, Target: "t"}, trial(5, "b", 50),
 		{Workload: "other", Round: 6, Target: "t", Values: trial(0, "t", 9).Values},
 	}

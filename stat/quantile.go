@@ -27,7 +27,8 @@ func (e *TooFewBeyond) Error() string {
 	return s
 }
 
-// Hint returns a hint for trials with this length.
+// Hint returns a hint for the user. It proposes a trial length if trial, the current length, is positive and there were
+// any I/Os.
 func (e *TooFewBeyond) Hint(trial time.Duration) string {
 	if math.IsInf(e.Longer, 1) || trial <= 0 {
 		return "use longer trials (`--trial`)"
@@ -38,18 +39,18 @@ func (e *TooFewBeyond) Hint(trial time.Duration) string {
 // QuantileName returns the name of a quantile: "p99.9" for 0.999.
 func QuantileName(q float64) string { return "p" + strconv.FormatFloat(100*q, 'g', 6, 64) }
 
-// QuantileRatio estimates the ratio between a latency quantile of a target and the same quantile of the baseline. The
-// i-th histograms are from the i-th valid round, in round order. Like every Effect, the result is oriented: 2 means
-// half the latency.
+// QuantileRatio estimates the ratio between a latency quantile of a target and the same quantile of the baseline.
+// baseline[i] and target[i] are from the i-th valid round, in round order. Like every Effect, the result is oriented: 2
+// means half the latency.
 //
-// If each trial has MinBeyond I/Os beyond the quantile, QuantileRatio uses one log ratio of quantiles per round, as
-// for any value (Estimate). If trials have fewer, it pools successive rounds into groups of equal size. It forms as
-// many groups as possible in which both sides have MinBeyond I/Os beyond the quantile, but at least LeastTrials
-// groups. Each group contributes one log ratio of the quantiles of the merged histograms. These groups are the
-// batches of queueing simulation (Seila 1982, A batching approach to quantile estimation). They consist of whole
-// rounds, so that I/Os from the same trial never count as replicates. N is the number of groups. QuantileRatio
-// returns a *TooFewBeyond if all groups together have fewer than MinBeyond I/Os beyond the quantile. With fewer than
-// LeastTrials rounds, the result has an estimate and no bounds.
+// If each trial has MinBeyond I/Os beyond the quantile, QuantileRatio uses one log ratio of quantiles per round, as for
+// any value (Estimate). If trials have fewer, it pools successive rounds into groups of equal size. It forms as many
+// groups as possible in which both sides have MinBeyond I/Os beyond the quantile, but at least LeastTrials groups. Each
+// group contributes one log ratio of the quantiles of the merged histograms. The groups correspond to the batches of a
+// queueing simulation (Seila 1982, A batching approach to quantile estimation). They consist of whole rounds, so that
+// I/Os from the same trial never count as replicates. N is the number of groups. QuantileRatio returns a *TooFewBeyond
+// if all groups together have fewer than MinBeyond I/Os beyond the quantile. With fewer than LeastTrials rounds, the
+// result has an estimate and no bounds.
 //
 // QuantileRatio makes no assumption about the shape of the latency distribution. Within a trial, latencies may be
 // correlated in any way. The result is the ratio of the geometric means of the groups' quantiles. If trials differ
@@ -68,7 +69,7 @@ func QuantileRatio(baseline, target []iotax.Histogram, q float64, o Options) (Ef
 
 // A Tail contains the data of a trial for the ratio of a quantile.
 type Tail struct {
-	Log    float64 // logarithm of the quantile of the trial, even with fewer than MinBeyond I/Os beyond it; NaN if it is not positive
+	Log    float64 // logarithm of the quantile of the trial, even with fewer than MinBeyond I/Os beyond it; NaN if the quantile is not positive
 	Hidden float64 // maximum error of Log; see logQuantile
 	N      float64 // number of I/Os
 	Bins   []iotax.Bin
@@ -93,7 +94,7 @@ func (t *Tail) Alone(q float64) bool { return beyond(t.N, q) >= MinBeyond }
 // Pool sets t.Bins to a copy of the bins that can affect the quantile of several trials together. least is the
 // smallest Log of these trials. The first bin of the copy also counts the I/Os in all lower bins.
 func (t *Tail) Pool(bins []iotax.Bin, least float64) {
-	// The bins from here on include the quantile's bin, and the neighbour that determines the width of that bin.
+	// The bins with at least this value include the bin of the quantile and the neighbour that determines its width.
 	from := math.Exp(least) * (1 - 4*HistogramError)
 	low := 0
 	for low < len(bins) && bins[low].Value < from {
@@ -174,9 +175,10 @@ func boundsOf(starts []int) (bounds []int) {
 	return append(bounds, len(starts))
 }
 
-// groupsOf returns the number of groups of successive rounds for pooling. beyond contains the I/Os beyond the quantile
-// of each round. If possible, each group has at least MinBeyond of them. Otherwise there are `least` groups, which must
-// have MinBeyond I/Os beyond the quantile in total.
+// groupsOf returns the number of groups of successive rounds for pooling. beyond contains, for each round, the number
+// of I/Os beyond the quantile. If possible, each group has at least MinBeyond of them. Otherwise there are `least`
+// groups, or one per round if there are fewer rounds. groupsOf returns a *TooFewBeyond if `groups` times the smallest
+// group has fewer than MinBeyond.
 func groupsOf(beyond []float64, q float64, least int) (int, error) {
 	groups := min(len(beyond), max(least, int(sum(beyond)/MinBeyond))) // more groups would have a mean below MinBeyond
 	for groups > least && smallest(beyond, groups) < MinBeyond {
@@ -188,8 +190,8 @@ func groupsOf(beyond []float64, q float64, least int) (int, error) {
 	return groups, nil
 }
 
-// GroupQuantiles returns the quantile of each group of successive trials. It pools them like QuantileRatio, in at
-// least `least` groups.
+// GroupQuantiles returns the quantile of each group of successive trials. It pools them like QuantileRatio, in at least
+// `least` groups, or in one group per trial if there are fewer trials.
 func GroupQuantiles(of []Tail, q float64, least int) ([]float64, error) {
 	have := make([]float64, len(of))
 	for i := range of {
@@ -221,8 +223,8 @@ func smallest(xs []float64, groups int) float64 {
 }
 
 // logQuantile returns the logarithm of the q quantile of all I/Os of some trials, and its maximum error. The error
-// exists because only the bin of each I/O is known. value is NaN if the quantile is not positive. Bins extend half
-// way to their neighbours, but at most by HistogramError.
+// exists because histograms contain only the bin of each I/O. value is NaN if the quantile is not positive. Bins extend
+// halfway to their neighbours, but at most by HistogramError.
 //
 // If the distribution is wide compared with the bin, linear interpolation within the bin is nearly exact. It uses the
 // rank q·n (Hazen; Hyndman & Fan 1996, type 5), which is unbiased in an exponential tail. If the bin is a peak, as

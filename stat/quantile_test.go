@@ -77,8 +77,7 @@ func TestQuantileRatio(t *testing.T) {
 	}
 }
 
-// If each trial has MinBeyond I/Os beyond the quantile, the result is the Estimate from the quantiles of the
-// trials.
+// If each trial has MinBeyond I/Os beyond the quantile, the result is the Estimate from the quantiles of the trials.
 func TestQuantileRatioIsEstimate(t *testing.T) {
 	base, target := rounds(rand.New(rand.NewPCG(3, 4)), 8, 20_000, .5, .1, .7)
 	e, err := QuantileRatio(base, target, .99, Options{})

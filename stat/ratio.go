@@ -16,7 +16,10 @@ import (
 // An Effect is an estimated ratio with its intervals. It compares a target with the baseline, paired by round, or two
 // samples that were not interleaved. The ratio is oriented: for every metric, 2 means twice as good.
 type Effect struct {
-	Interval               // estimate exp(mean); bounds are the hull of T and Rank; N is the number of rounds, or of starts if they are too few for an interval, or the size of the smaller of two samples
+	// Interval contains the estimate exp(mean). Its bounds are the hull of T and Rank. N is the number of rounds, or of
+	// starts if they are too few for an interval. For two samples, N is the size of the smaller one.
+	Interval
+
 	HodgesLehmann float64  // exp(median of the Walsh averages, or of all differences): an estimate that is robust to outliers
 	T             Interval // exp of the paired t interval, or of Welch's interval
 	Rank          Interval // exp of the signed-rank interval, or of the rank-sum interval
@@ -39,7 +42,7 @@ type Effect struct {
 // A drift between the samples affects the estimate, but not the interval.
 type Change = Effect
 
-// MarshalJSON encodes the interval, n, the Hodges-Lehmann estimate and p.
+// MarshalJSON encodes the interval, n, the Hodges-Lehmann estimate, p, and Starts if it is set.
 func (e Effect) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Estimate      iotax.Number `json:"estimate"`
@@ -56,7 +59,7 @@ func noEffect(n int) Effect {
 	return Effect{Interval: none(n), T: none(n), Rank: none(n), HodgesLehmann: math.NaN(), P: math.NaN(), SD: math.NaN()}
 }
 
-// Options configures Estimate.
+// Options configures Estimate and the other functions that compute intervals.
 type Options struct {
 	Alpha float64 // 1 − level; 0 means 0.05
 
@@ -68,8 +71,8 @@ type Options struct {
 	// reports use.
 	Least int
 
-	// Hidden is the maximum error of each element of d, because only the bins of observations are known
-	// (PairTails). Both bounds move outwards by Hidden.
+	// Hidden is the maximum error of the mean of d, which exists because only the bins of the observations are known
+	// (see PairTails). Both bounds move outwards by Hidden.
 	Hidden float64
 
 	// Starts contains the start in which each element of d was measured (iotax.Trial.StartIndex). If there are
@@ -112,7 +115,7 @@ func Pair(baseline, target []float64, better iotax.Better) ([]float64, error) {
 	return d, nil
 }
 
-// logarithms returns the logarithms of a sample. op is the operation for errors. The error names the first value
+// logarithms returns the logarithms of a sample. op names the operation in errors. The error names the first value
 // without a logarithm.
 func logarithms(op, sample string, xs []float64) ([]float64, error) {
 	out := make([]float64, len(xs))
@@ -138,14 +141,15 @@ func Ratio(baseline, target []float64, better iotax.Better, alpha float64) (Inte
 	return Hull(d, Options{Alpha: alpha})
 }
 
-// Hull returns only the Interval of Estimate, for the stop rule. It does not allocate for up to 32 rounds.
+// Hull returns only the Interval of Estimate, for the stop rule. Without o.Starts, it does not allocate for up to 32
+// rounds.
 func Hull(d []float64, o Options) (Interval, error) {
 	h, err := hull(d, o)
 	return h.exp(), err
 }
 
-// Mean returns the mean of d with the interval of Hull, on the scale of d. Use it for amounts that can be added up,
-// such as differences between two targets in the same rounds, but not for ratios.
+// Mean returns the mean of d with the interval of Hull, on the scale of d. Use it for additive quantities, such as
+// differences between two targets in the same rounds, but not for ratios.
 func Mean(d []float64, o Options) (Interval, error) {
 	h, err := hull(d, o)
 	return Interval{h.mean, math.Min(h.mean-h.half, h.lo), math.Max(h.mean+h.half, h.hi), h.n}, err
@@ -212,9 +216,9 @@ func effectP(d []float64, mu float64, o Options) float64 {
 	return math.Max(p, walshP(d, mu))
 }
 
-// Widening returns the factor by which an autocorrelation φ of the log ratios widens a t interval: √((1+φ)/(1−φ)),
-// the limit of the variance inflation of an AR(1) mean (Box, Jenkins & Reinsel, Time Series Analysis, 2.1). It is 1
-// if φ ≤ 0 or φ is NaN, and +Inf if φ ≥ 1.
+// Widening returns the factor by which an autocorrelation φ of the log ratios widens a t interval: √((1+φ)/(1−φ)), the
+// square root of the limit of the variance inflation of an AR(1) mean (Box, Jenkins & Reinsel, Time Series Analysis,
+// 2.1). It is 1 if φ ≤ 0 or φ is NaN, and +Inf if φ ≥ 1.
 func Widening(phi float64) float64 {
 	switch {
 	case !(phi > 0):

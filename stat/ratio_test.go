@@ -353,7 +353,8 @@ func adaptive(d []float64) (Interval, bool) {
 	return i, done
 }
 
-// peeking is an invalid stop rule: from the third round on, it stops as soon as the interval excludes 1.
+// peeking is an invalid stop rule: from the third round on, it stops as soon as the interval excludes 1, or after 30
+// rounds.
 func peeking(d []float64) (Interval, bool) {
 	if len(d) < 3 {
 		return Interval{}, false
@@ -411,8 +412,9 @@ func TestFalseVerdicts(t *testing.T) {
 	}
 }
 
-// A study with 100 cells, 30 rounds and three metrics: a rate, p99 of trials with enough I/Os, and p99.9, which pools
-// three rounds. For the quantiles, it measures all steps, from histograms with 250 bins each.
+// BenchmarkStudy100x30 evaluates a study with 100 cells, 30 rounds and three metrics: a rate, p99 of trials with enough
+// I/Os, and p99.9, which pools three rounds. For the quantiles, it includes all steps from the histograms to the
+// verdict.
 func BenchmarkStudy100x30(b *testing.B) {
 	const cells, n = 100, 30
 	r := rand.New(rand.NewPCG(1, 1))

@@ -43,7 +43,7 @@ func TestJudge(t *testing.T) {
 		if s, ok := swap[b]; ok {
 			b = s
 		}
-		// Exactly at the edge, the last bit of the reciprocal decides.
+		// At an edge, the rounding of the reciprocal determines the verdict.
 		for _, edge := range []float64{1, 1 + m, 1 / (1 + m)} {
 			if near(lo, edge, 1e-9) || near(hi, edge, 1e-9) {
 				return
@@ -165,7 +165,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// A study that stops when the interval of a median excludes a limit is wrong at most once in twenty times if the
+// A study that stops when the interval of a median excludes a limit is wrong with a probability of at most 5 % if the
 // limit is the true median. This depends only on the number of values above the limit, so the test computes the exact
 // probability.
 func TestMedianDecided(t *testing.T) {
@@ -196,8 +196,8 @@ func TestMedianDecided(t *testing.T) {
 	}
 }
 
-// A study that stops when the interval of a ratio excludes a limit is wrong at most once in twenty times if the limit
-// is the true ratio. The rounds of these simulated studies have a correlation that mirrored rounds can have.
+// A study that stops when the interval of a ratio excludes a limit is wrong with a probability of at most 5 % if the
+// limit is the true ratio. The rounds of these simulated studies have a correlation that mirrored rounds can have.
 func TestRatioDecided(t *testing.T) {
 	const studies, mirrored = 20_000, .15
 	noise := rand.New(rand.NewPCG(3, 19))

@@ -27,8 +27,9 @@ const (
 	searchTrust = .95
 )
 
-// NewSearch starts a search between loads lo and hi. seed determines a random factor from 1/1.33 to 1.33 that shifts
-// both loads. Searches with different seeds therefore try different loads, and the grid of loads causes no bias.
+// NewSearch starts a search between the loads lo and hi, both multiplied by a random factor from 1/1.33 to 1.33 that
+// depends on seed. Searches with different seeds therefore try different loads, so that the grid of loads causes no
+// bias.
 func NewSearch(lo, hi float64, seed uint64) *Search {
 	shift := math.Log(1.33) * (2*rand.New(rand.NewPCG(seed, 0)).Float64() - 1)
 	s := &Search{from: math.Log(lo) + shift, cell: math.Log(hi/lo) / searchCells, mass: make([]float64, searchCells), lowest: math.Inf(1)}

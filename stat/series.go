@@ -25,8 +25,8 @@ type Steady struct {
 	Means   []float64 // of the sub-windows, in order
 }
 
-// SteadyState applies SNIA's criterion to a per-second series: the range of the means of five equal sub-windows is
-// at most 20 % of their mean, and the least-squares line through them rises or falls by at most 10 % of it (SNIA
+// SteadyState applies SNIA's criterion to a per-second series: the range of the means of five equal sub-windows is at
+// most 20 % of their mean, and the least-squares line through them rises or falls by at most 10 % of their mean (SNIA
 // SSS PTS 2.0.2, definition of steady state, with sub-windows instead of rounds). The means are weighted by time,
 // because fio's last interval has a different length. The series needs at least five intervals and a positive mean.
 func SteadyState(s iotax.Series) Steady {
@@ -139,12 +139,12 @@ func FindStalls(s iotax.Series) Stalls {
 	return st
 }
 
-// A WarmUp is a period at the start of a series that differs from the rest.
+// A WarmUp describes the period at the start of a series that differs from the rest of the series.
 type WarmUp struct {
 	Enough bool    // the series is long enough
 	Cut    float64 // seconds to cut from the start
 	Shift  float64 // mean after the cut / overall mean − 1
-	Over   bool    // the warm-up ended in the first half, or there was none
+	Over   bool    // false if the series never settled; see MSER5
 }
 
 // minBatches is the number of batches at the end of a series that MSER5 never cuts, because the statistic is erratic
@@ -160,10 +160,10 @@ const warmShift = 0.05
 const warmF = 12.2
 
 // MSER5 finds the warm-up with the marginal standard error rule (White, Cobb & Spratt 2000). Over batches of five
-// values it finds the cut d that minimizes Σ(y−ȳ)²/(n−d)² of the rest. Over is false (the trial never settled) if
-// the cut is in the second half, the mean shifts by more than 5 %, and the two sides differ by more than noise
-// explains. Series with fewer than 50 values use smaller batches, so that there are ten batches. A series needs at
-// least ten values.
+// values it finds the cut d that minimizes Σ(y−ȳ)²/(n−d)² over the batches after the cut. Over is false (the trial
+// never settled) if the cut is in the second half, the mean shifts by more than 5 %, and the two sides differ by more
+// than noise explains. Series with fewer than 50 values use smaller batches, so that there are ten batches. A series
+// needs at least ten values.
 func MSER5(s iotax.Series) WarmUp {
 	iv := intervals(s)
 	size := min(5, len(iv)/(2*minBatches))

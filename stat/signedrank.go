@@ -7,12 +7,11 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// exactLimit is the largest sample size with an exact signed-rank distribution. Above it, the error of the normal
-// approximation is smaller than the steps of the distribution.
+// exactLimit is the largest sample size for which rankDepth and rankTail compute the exact signed-rank distribution.
+// Above it, the error of the normal approximation is smaller than the steps of the distribution.
 const exactLimit = 200
 
-// signSums returns the probability distribution of the sum of the ranks 1…n, each included with probability one
-// half.
+// signSums returns the probability distribution of the sum of the ranks 1…n, each included with probability one half.
 func signSums(n int) []float64 {
 	pmf := make([]float64, n*(n+1)/2+1)
 	pmf[0] = 1
@@ -82,10 +81,9 @@ func walshP(d []float64, mu float64) float64 {
 	return math.Min(1, 2*rankTail(len(d), min(w.atMost(mu), w.len()-w.atMost(math.Nextafter(mu, math.Inf(-1))))))
 }
 
-// signedRankInterval returns the interval that inverts the signed-rank test at level alpha: from the k-th smallest
-// to the k-th largest Walsh average (dᵢ+dⱼ)/2, i ≤ j. With ties, the closed interval has at least its level
-// (Lehmann, Nonparametrics, 4.2). If no bounded interval has the level, it returns the whole range and exact is
-// false.
+// signedRankInterval returns the interval that inverts the signed-rank test at level alpha: from the k-th smallest to
+// the k-th largest Walsh average (dᵢ+dⱼ)/2, i ≤ j. With ties, the closed interval has at least its level (Lehmann,
+// Nonparametrics, 4.2). If no bounded interval has the level, it returns the whole range and exact is false.
 func signedRankInterval(d []float64, alpha float64) (lo, hi float64, exact bool) {
 	var small [32]float64 // on the stack, because simulations call this a million times
 	s := append(small[:0], d...)

@@ -74,7 +74,7 @@ func Slowed(candidate, fast, slow Sample, least float64) (Slowdown, error) {
 	return Slowdown{Odds: logSumExp(with) - logSumExp(without), Most: most}, nil
 }
 
-// logSumExp returns the logarithm of the sum of exponentials.
+// logSumExp returns the logarithm of the sum of the exponentials of xs.
 func logSumExp(xs []float64) float64 {
 	most := math.Inf(-1)
 	for _, x := range xs {

@@ -20,17 +20,17 @@ const (
 
 // Stalled describes the stalls in the latencies of a trial.
 type Stalled struct {
-	Longest float64   // s: the longest latency, or the longest time in which nearly all I/Os were stalled
+	Longest float64   // s: the longest latency or, if longer, the longest time in which nearly all I/Os were stalled
 	Period  float64   // s from one stall to the next if they recur regularly, or 0
 	Above   []float64 // for each bound in AboveBounds, the share of the sum of all latencies that comes from I/Os above the bound
 }
 
 // StalledIn finds stalls in the intervals of one histogram. The intervals must be in time order.
 //
-// For the period, a stall is an interval with a latency of at least half the longest latency and ten times the
+// For the period, a stall is an interval with a latency of at least half the longest latency and at least ten times the
 // median. Stalls are periodic if each one is within one interval of its expected time between the first and the last,
-// and if stalls at random times would be that regular with a probability of at most 5 %. For n stalls, that
-// probability is (n−2)! (2.1·length/span)^(n−2), where span is the time from the first to the last stall.
+// and if stalls at random times would be that regular with a probability of at most 5 %. For n stalls, that probability
+// is (n−2)! (2.1·length/span)^(n−2), where span is the time from the first to the last stall.
 func StalledIn(intervals []iotax.Interval) Stalled {
 	out := Stalled{Above: make([]float64, len(AboveBounds))}
 	var all []iotax.Bin

@@ -27,7 +27,7 @@ type byStart struct {
 	n      []float64
 	mean   []float64
 	within float64 // sum of squared deviations from the means of the starts
-	across float64 // sum of squared deviations of these means from the mean of all rounds, once per round
+	across float64 // sum of squared deviations of these means from the mean of all rounds, weighted by the number of rounds
 	m, sd  float64 // mean and standard deviation of the means of the starts
 }
 
@@ -75,8 +75,8 @@ func groupByStart(d []float64, starts []int) (*byStart, error) {
 const agreeAlpha = 0.01
 
 // agree reports whether the variation of the rounds explains the variation between starts. It is the F test of a
-// one-way analysis of variance (Fisher 1925; Searle, Casella & McCulloch, Variance Components, 3.5). Without two rounds
-// in a start, nothing shows that starts differ.
+// one-way analysis of variance (Fisher 1925; Searle, Casella & McCulloch, Variance Components, 3.5). If no start has
+// two rounds, agree returns true.
 func (g *byStart) agree() bool {
 	k, n := float64(len(g.n)), 0.
 	for _, x := range g.n {
@@ -146,7 +146,7 @@ func SpreadByStart(d []float64, starts []int) *StartSpread {
 	return s
 }
 
-// StartSamples returns the two samples of logarithms for the comparison of two runs, such as those of EstimateChange.
+// StartSamples returns the two samples of logarithms for the comparison of two runs, for example by EstimateChange.
 // starts contains the start of each logarithm. If both runs have at least LeastTrials starts, the samples are the means
 // of their starts, because the rounds of a start resemble each other and only starts are independent (Kalibera & Jones,
 // ISMM'13). Otherwise StartSamples returns logs.
@@ -162,8 +162,8 @@ func StartSamples(logs [2][]float64, starts [2][]int) [2][]float64 {
 	return means
 }
 
-// StartOf returns the start, from 1, of the round that follows n valid rounds, if a run divides its rounds between
-// starts.
+// StartOf returns the start, counted from 1, of the round that follows n valid rounds, in a run that divides `rounds`
+// rounds evenly among `starts` starts. With starts ≤ 1, it returns 1.
 func StartOf(n, rounds, starts int) int {
 	return max(1, min(starts, 1+n*starts/max(1, rounds)))
 }

@@ -12,8 +12,7 @@ import (
 	"iotax"
 )
 
-// startStudy draws log ratios around 0: one effect per start, from draw, and noise with an SD of 0.02 in each
-// round.
+// startStudy draws log ratios around 0: one effect per start, from draw, and noise with an SD of 0.02 in each round.
 func startStudy(r *rand.Rand, rounds []int, draw func() float64) (d []float64, starts []int) {
 	for s, n := range rounds {
 		effect := draw()
@@ -126,8 +125,7 @@ func TestStartsP(t *testing.T) {
 }
 
 func TestSpreadByStart(t *testing.T) {
-	// Means 0.1 and 0.3. Within each start the variance is 0.0002, which explains 0.0001 of the 0.02 between the
-	// means.
+	// Means 0.1 and 0.3. Within each start the variance is 0.0002, which explains 0.0001 of the 0.02 between the means.
 	s := SpreadByStart([]float64{.09, .11, .29, .31}, []int{1, 1, 2, 2})
 	if s == nil || s.Starts != 2 || math.Abs(float64(s.Between)-math.Sqrt(.02-.0001)) > 1e-12 || math.Abs(float64(s.Within)-math.Sqrt(.0002)) > 1e-12 {
 		t.Errorf("%+v", s)

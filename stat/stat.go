@@ -2,7 +2,7 @@
 // I/O, no clock, and no randomness apart from fixed seeds.
 //
 // The unit of evidence is the trial. The seconds of a trial are correlated and never count as replicates. They only
-// show whether the trial was steady. Two targets are compared round by round, by the logarithm of their ratio. (A
+// show whether the trial was steady. Functions compare two targets round by round, by the logarithm of their ratio. (A
 // round is one trial of every target.) Effects that all trials of a round share therefore cancel.
 //
 // docs/dev/method.md explains the choices. Each function names the source of its formula.
@@ -26,8 +26,8 @@ const Confidence = 0.95
 // interval of the median reaches 95 %, and an interval of a ratio is valid only for normal noise.
 const LeastTrials = 6
 
-// An Interval is an estimate and its confidence bounds, in the unit of the sample. Lo and Hi are NaN if the sample
-// is too small for an interval. All three are NaN for an empty sample.
+// An Interval is an estimate and its confidence bounds, in the unit of the sample. Lo and Hi are NaN if the sample is
+// too small for an interval. For an empty sample, Estimate is NaN too.
 type Interval struct {
 	Estimate, Lo, Hi float64
 	N                int // number of observations: trials for a value, rounds for a ratio
@@ -53,9 +53,9 @@ func (i Interval) Contains(x float64) bool { return i.Lo <= x && x <= i.Hi }
 // is NaN without bounds.
 func (i Interval) HalfWidth() float64 { return math.Expm1((math.Log(i.Hi) - math.Log(i.Lo)) / 2) }
 
-// Apart reports whether two ratios differ by more than their noise. It computes the interval of the difference of
-// their logarithms, for which the squares of the half widths are added (MOVER; Zou and Donner, Statistics in
-// Medicine 27, 2008). It assumes that the ratios are independent. It returns false without bounds.
+// Apart reports whether two ratios differ by more than their noise. It computes the interval of the difference of their
+// logarithms, for which the squares of the half widths are added (MOVER; Zou and Donner, Statistics in Medicine 27,
+// 2008). It assumes that the ratios are independent. It returns false if a ratio has no bounds.
 func Apart(x, y Interval) bool {
 	if x.Estimate > y.Estimate {
 		x, y = y, x
@@ -64,7 +64,7 @@ func Apart(x, y Interval) bool {
 	return between(x.Estimate, y.Estimate) > math.Hypot(between(x.Estimate, x.Hi), between(y.Lo, y.Estimate))
 }
 
-// none returns the interval of a sample of n values without an estimate.
+// none returns an interval without estimate and bounds for a sample of n values.
 func none(n int) Interval { return Interval{math.NaN(), math.NaN(), math.NaN(), n} }
 
 // Median returns the sample median with its order-statistic interval of at least 95 %. The interval goes from the
@@ -77,7 +77,7 @@ func none(n int) Interval { return Interval{math.NaN(), math.NaN(), math.NaN(), 
 // at some n.
 func Median(xs []float64) Interval { return MedianAt(xs, 1-Confidence) }
 
-// MedianAt is like Median with an interval of level 1−alpha. It needs n values with 2·2⁻ⁿ ≤ alpha.
+// MedianAt is like Median with an interval of level 1−alpha. The result has bounds only if 2·2⁻ⁿ ≤ alpha for n values.
 func MedianAt(xs []float64, alpha float64) Interval {
 	n := len(xs)
 	if n == 0 || slices.ContainsFunc(xs, math.IsNaN) {
@@ -99,7 +99,7 @@ type depthKey struct {
 	alpha float64
 }
 
-// medianDepth returns the largest k with P(Binomial(n, ½) ≤ k−1) ≤ alpha/2, or 0 if there is none.
+// medianDepth returns the largest k with P(Binomial(n, ½) ≤ k−1) ≤ alpha/2, or 0 if no k satisfies this.
 func medianDepth(n int, alpha float64) int {
 	return medianDepths.get(depthKey{n, alpha}, func() int {
 		b := distuv.Binomial{N: float64(n), P: 0.5}
@@ -124,7 +124,7 @@ func Wilson(k, n int, alpha float64) Interval {
 	return Interval{p, math.Max(0, mid-half), math.Min(1, mid+half), n}
 }
 
-// A Tag marks a value that is far from most of its sample.
+// A Tag classifies a value by its distance from most of its sample.
 type Tag string
 
 const (
@@ -133,9 +133,9 @@ const (
 	Severe Tag = "severe" // beyond 3 interquartile ranges
 )
 
-// Tukey tags each element of xs using Tukey's fences (Exploratory Data Analysis, 1977, 2D). Quartiles are
-// interpolated linearly (Hyndman & Fan 1996, type 7). Tags are only displayed. No value is removed. Samples with
-// fewer than four values have no tags.
+// Tukey tags each element of xs using Tukey's fences (Exploratory Data Analysis, 1977, 2D). Quartiles are interpolated
+// linearly (Hyndman & Fan 1996, type 7). iotax only displays the tags and does not remove values. Samples with fewer
+// than four values have no tags.
 func Tukey(xs []float64) []Tag {
 	tags := make([]Tag, len(xs))
 	if len(xs) < 4 || slices.ContainsFunc(xs, math.IsNaN) {

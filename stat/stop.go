@@ -12,11 +12,10 @@ import (
 //go:embed tables.json
 var tablesJSON []byte
 
-// tables returns simulated constants.
+// tables returns the simulated constants of tables.json.
 var tables = sync.OnceValue(func() (t struct {
-	// Alpha contains α′ by the round of the first interim analysis, from 1, and by the number of analyses, from 2 (see
-	// Looks). The last row also applies if the first analysis is later. Each value is the minimum over all rounds of
-	// the last analysis up to 60.
+	// Alpha[i][j] is α′ for j+2 interim analyses, the first one after round i+1 (see Looks). The last row also applies
+	// if the first analysis is later. Each value is the minimum over all rounds of the last analysis up to 60.
 	Alpha [][]float64
 	// Levels contains pairs of a sample size and the limit of Levels.Within for that size: the 1 % quantile of Within
 	// over normal samples.

@@ -164,9 +164,9 @@ func float(o int64) float64 {
 
 // RankSum performs the rank-sum test (Wilcoxon 1945; Mann & Whitney 1947) of the hypothesis that y is mu above x. It
 // returns U, the number of pairs with y−mu above x (a tie counts as one half), and the two-sided p value. For small
-// samples the p value is exact given the ranks, with mean ranks for ties (Hollander, Wolfe & Chicken, 4.1). For
-// larger samples it is the normal approximation with tie and continuity correction. An empty sample or a NaN gives
-// NaN.
+// samples the p value is exact given the ranks, with mean ranks for ties (Hollander, Wolfe & Chicken, 4.1). For larger
+// samples it is the normal approximation with tie and continuity correction. Both results are NaN if a sample is empty
+// or a number is NaN.
 func RankSum(x, y []float64, mu float64) (u, p float64) {
 	type item struct {
 		v  float64

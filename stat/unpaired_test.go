@@ -120,8 +120,7 @@ func TestUnpaired(t *testing.T) {
 	}
 }
 
-// ChangeP agrees with the interval of EstimateChange. Swapping the samples inverts the interval and keeps the p
-// value.
+// ChangeP agrees with the interval of EstimateChange. Swapping the samples inverts the interval and keeps the p value.
 func TestChangeAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))

@@ -22,7 +22,7 @@ import (
 	"iotax/internal/store"
 )
 
-// errShort reports that the coverage is below the promised one. The output shows the affected rows.
+// errShort reports that the coverage is below the promised coverage. The output shows the affected rows.
 var errShort = errors.New("the promised coverage was not reached")
 
 func main() {

@@ -19,8 +19,8 @@ import (
 // release and builtFrom contain the release and the commit. The linker sets them (see the Makefile).
 var release, builtFrom string
 
-// commit returns the commit that this program was built from, as git abbreviates it, with +dirty for changed files. It
-// returns "" if neither the linker nor Go (go build -buildvcs=false) recorded one.
+// commit returns the abbreviated hash of the commit that this program was built from, followed by +dirty if files had
+// changed. It returns "" if neither the linker nor Go (go build -buildvcs=false) recorded one.
 func commit() string {
 	if builtFrom != "" {
 		return builtFrom
@@ -54,7 +54,7 @@ func version() string {
 	return "devel"
 }
 
-// about returns the output of --version and of the command version.
+// about returns the output of `iotax --version` and, without --json, of `iotax version`.
 func about() string {
 	c := commit()
 	if c == "" {

@@ -19,12 +19,12 @@ import (
 type earlierRun struct {
 	run      *iotax.Run
 	pairs    map[string]string // from the name of a target that is measured again to its name in the earlier run
-	messages []string          // how targets are paired
+	messages []string          // lines that describe which targets are paired
 }
 
 // against returns the plan p with additional targets: those of the earlier run ref, in their earlier configuration. If
-// ref is "", it returns p and nil. The paths of p become absolute. If both runs are divided into shards, the paths stay
-// as written, because absolute paths may differ between the shards' hosts.
+// ref is "", it returns p and nil. It makes the paths of p absolute, unless both runs are divided into shards: absolute
+// paths may differ between the shards' hosts.
 func against(ctx context.Context, db *store.Store, p *plan.Plan, ref string, divided bool) (*plan.Plan, *earlierRun, error) {
 	if ref == "" {
 		return p, nil, nil
@@ -64,7 +64,7 @@ func against(ctx context.Context, db *store.Store, p *plan.Plan, ref string, div
 	return both, &earlierRun{r, pairs, notes}, nil
 }
 
-// notes prints how targets of both runs are paired.
+// notes prints which targets of both runs are paired.
 func (e *earlierRun) notes(note func(string, ...any)) {
 	if e == nil {
 		return

@@ -12,8 +12,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// wrapper writes a script that records its process id and name and then runs the program. It returns the script's path
-// and hash.
+// wrapper writes a script that records its name and process id, unless called with --version, and then runs the
+// program. It returns the script's path and hash.
 func (s *stage) wrapper(name, program string) (path, hash string) {
 	s.t.Helper()
 	text := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = --version ] || echo %s $$ >>%s\nexec %s \"$@\"\n", name, s.path("started"), program)
@@ -24,7 +24,7 @@ func (s *stage) wrapper(name, program string) (path, hash string) {
 	return path, fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
 }
 
-// Versions of QEMU, virtiofsd, qemu-nbd and fio alternate in one run. iotax starts the programs that the keys `binary`
+// Versions of QEMU, virtiofsd, qemu-nbd and fio alternate in one run. iotax starts the programs that the `binary` keys
 // name, and records their versions and hashes as facts.
 func TestBinaries(t *testing.T) {
 	long.Test(t)
@@ -127,7 +127,7 @@ workloads: {read: {fio: {rw: randread, bs: 4k, size: 8MiB%s}}}
 	}
 }
 
-// An option that the virtiofsd of a share lacks is refused before the guest starts.
+// Before the guest starts, iotax refuses an option that the share's virtiofsd lacks.
 func TestUnknownOption(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -28,7 +28,7 @@ import (
 	"iotax/stat"
 )
 
-// bisectRounds limits the rounds of one step.
+// bisectRounds is the number of rounds of one step, unless the plan or --rounds sets another.
 var bisectRounds = plan.Rounds{Min: 6, Max: 300}
 
 // Exit statuses of iotax bisect --step, as git bisect run defines them.
@@ -193,7 +193,7 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 	return nil
 }
 
-// orNil returns nil for exitOK.
+// orNil returns nil if e is exitOK, otherwise e.
 func (e exitCode) orNil() error {
 	if e == exitOK {
 		return nil
@@ -224,7 +224,8 @@ type bisection struct {
 	dir     *statefile.Dir                                   // locked until the search ends
 }
 
-// search prepares the search of fl, or resumes it from its state directory. The caller closes the directory.
+// search prepares the search that fl describes, or resumes it from its state directory. The caller closes dir of the
+// result.
 func (a *app) search(ctx context.Context, fl *bisectFlags, p *plan.Plan, script []string) (_ *bisection, err error) {
 	s := &bisect.Search{Margin: float64(p.Measure.Margin), Least: p.Measure.Rounds.Min, Most: p.Measure.Rounds.Max}
 	b := &bisect.Builder{Script: script, Limit: time.Duration(fl.buildTime)}
@@ -419,7 +420,7 @@ func (a *app) printBisection(ctx context.Context, s *bisect.Search, r bisect.Res
 	return err
 }
 
-// slower formats a ratio below 1 as the increase of the time for the same work.
+// slower formats a ratio below 1 as the increase in time for the same work.
 func slower(ratio float64) string {
 	if math.IsNaN(ratio) {
 		return "?"

@@ -145,7 +145,7 @@ func TestBisectTwice(t *testing.T) {
 	first.wait().works(t, exitInterrupted)
 }
 
-// bisect refuses arguments that cannot work before it builds a version.
+// Before it builds a version, bisect refuses arguments that cannot work.
 func TestBisectRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

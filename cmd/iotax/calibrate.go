@@ -171,7 +171,7 @@ func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, setup cal
 	return err
 }
 
-// percent formats a share with two significant digits.
+// percent formats a share as a percentage with two significant digits.
 func percent(x float64) string {
 	if x >= 0.1 {
 		return fmt.Sprintf("%.0f %%", 100*x)

@@ -20,9 +20,9 @@ import (
 	"iotax/internal/leftover"
 )
 
-// A census lists the leftovers of one iotax process on this machine, and the lab namespaces without an owner. An entry
-// is of the form "process: 4711 fio …". A census does not use the finders of `iotax clean`, because tests check those
-// finders with a census.
+// A census lists the leftovers of one iotax process on this machine, and the network namespaces of labs without a state
+// file. An entry has the form "process: 4711 fio …". A census does not use the finders of `iotax clean`, because tests
+// check those finders with a census.
 type census []string
 
 // kinds counts the entries by kind.
@@ -35,7 +35,7 @@ func (c census) kinds() map[string]int {
 	return n
 }
 
-// census takes a census of r, which may still run.
+// census lists the leftovers of r, which may still be running.
 func (s *stage) census(r *running) (found census) {
 	s.t.Helper()
 	runner := strconv.Itoa(r.cmd.Process.Pid) + "."
@@ -45,8 +45,8 @@ func (s *stage) census(r *running) (found census) {
 	}
 	add := func(kind, name string) { found = append(found, kind+": "+name) }
 
-	// Processes with the label in their environment: fio, QEMU, servers of exports and shares, object stores, children of
-	// sshd.
+	// Processes with the label in their environment: fio, QEMU, servers of exports and shares, object stores, children
+	// of sshd.
 	all, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range all {
 		env, err := os.ReadFile(file)
@@ -60,7 +60,8 @@ func (s *stage) census(r *running) (found census) {
 		}
 	}
 
-	// All directories of iotax in the stage's directory, and directories elsewhere whose marker has the label.
+	// All iotax-* directories in the stage's directories, and those in system directories whose marker has the label of
+	// r.
 	for _, dir := range []string{"a", "b", "tmp", "small"} {
 		filepath.WalkDir(s.path(dir), func(path string, d fs.DirEntry, err error) error {
 			if err == nil && strings.HasPrefix(d.Name(), "iotax-") {
@@ -81,8 +82,8 @@ func (s *stage) census(r *running) (found census) {
 		}
 	}
 
-	// Mounts and loop devices in iotax's directories below the stage's directory, and mounts below iotax's directories
-	// elsewhere.
+	// Mounts and loop devices in iotax-* directories of the stage, mounts in the system directories found above, and
+	// new loop devices whose file was deleted.
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		s.t.Error(err)
@@ -101,8 +102,8 @@ func (s *stage) census(r *running) (found census) {
 		}
 	}
 
-	// Labs of runs have a label in their state file. Namespaces have no label, so list all namespaces without a state
-	// file. A lab has a state file as long as it has a namespace.
+	// The state file of a run's lab contains the run's label. Namespaces have no label, so list all namespaces except
+	// those of other runs' labs. A lab has a state file as long as it has a namespace.
 	known := map[string]bool{}
 	states, _ := filepath.Glob("/run/iotax-lab/r*.json")
 	for _, file := range states {
@@ -145,8 +146,8 @@ func loops() map[string]string {
 // lost reports whether the file of a loop device was deleted.
 func lost(file string) bool { return file == "" || strings.HasSuffix(file, " (deleted)") }
 
-// init makes the package's tests fail if, after all of them, a loop device is left that a test, a container engine or a
-// cluster attached.
+// init makes the package fail if its tests, or an engine or cluster that they started, leave a loop device whose file
+// was deleted.
 func init() {
 	guard = func(tests func() int) int {
 		before := loops()
@@ -180,7 +181,7 @@ func (s *stage) gone(r *running, undo func()) (left census) {
 	}
 }
 
-// TestCensus takes a census with one entry of every kind, and again after removing them.
+// TestCensus takes a census while leftovers of every kind exist, and again after it has removed them.
 func TestCensus(t *testing.T) {
 	needsRoot(t)
 	s := newStage(t)
@@ -229,7 +230,7 @@ func TestCensus(t *testing.T) {
 		sh(`mkdir -p "` + at + `" && mount -t tmpfs none "` + at + `"`)
 	}
 	loop := sh(`losetup --show -f "$1/a/iotax-1/image"`)
-	detach := sync.OnceFunc(func() { sh("losetup -d " + loop) }) // once, because the number may be reused
+	detach := sync.OnceFunc(func() { sh("losetup -d " + loop) }) // once, because the kernel may reuse the device number
 	t.Cleanup(detach)
 	lone := sh(`truncate -s 1M "$1/gone" && losetup --show -f "$1/gone" && rm "$1/gone"`)
 	forget := sync.OnceFunc(func() { sh("losetup -d " + lone) })

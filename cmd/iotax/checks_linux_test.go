@@ -17,7 +17,8 @@ import (
 )
 
 // These tests plant faults in real components (fio, loop devices, guests). They check that the right rule finds the
-// fault, and does not find it in a clean twin. Other work on this machine may cause other findings, which they ignore.
+// fault, and does not find it in the same setup without the fault. They ignore findings of other rules, which other
+// work on this machine may cause.
 
 // found returns the cells ("target / workload") of the latest run with a finding of the rule, or with a trial that the
 // rule discarded.
@@ -35,7 +36,7 @@ func (s *stage) found(rule string) (cells []string) {
 }
 
 // loop mounts an ext4 file system on a loop device until the test ends, and returns the mount point. The backing file
-// in dir has size MiB.
+// is in dir, and its size is size MiB.
 func (s *stage) loop(name, dir string, size int) string {
 	s.t.Helper()
 	needsRoot(s.t)
@@ -77,8 +78,8 @@ func (s *stage) measured(plan string, flags ...string) result {
 	return r
 }
 
-// thrice calls try up to three times until it returns "". Any other result of try describes what was unexpected. Other
-// work on this machine may look like a planted fault for a moment, or hide one.
+// thrice calls try until it returns "", and fails the test if three calls do not. Any other result of try describes
+// what was unexpected. Other work on this machine may look like a planted fault for a moment, or hide one.
 func thrice(t *testing.T, try func() (odd string)) {
 	t.Helper()
 	var odd string
@@ -97,7 +98,7 @@ func first(s *stage) *iotax.Trial {
 	return trials[0]
 }
 
-// fio returns the processes of the fio that measures, including its jobs.
+// fio returns the ids of the fio processes that run a trial, including those of their jobs.
 func (s *stage) fio() (pids []int) {
 	s.t.Helper()
 	for _, p := range s.processes("fio") {
@@ -128,7 +129,7 @@ measure: {trial: 1s, ramp: 100ms, rounds: 1}
 	}
 }
 
-// A second fio reads from the same device.
+// foreign-io is found only while a second fio reads from the same device.
 func TestFindsForeignIO(t *testing.T) {
 	s := newStage(t)
 	dir := s.private()
@@ -161,7 +162,7 @@ measure: {trial: 1s, ramp: 200ms, rounds: 1}
 	})
 }
 
-// awaitFio waits until fio measures, and returns its processes.
+// awaitFio waits until fio runs a trial, and returns the ids of its processes.
 func (r *running) awaitFio() (pids []int) {
 	r.s.t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -181,7 +182,7 @@ func (s *stage) signalAll(pids []int, sig syscall.Signal) {
 	}
 }
 
-// fio is stopped for 2.5 seconds in the first of two rounds.
+// If fio is stopped for 2.5 seconds in the first of two rounds, only the trial of that round has the finding stall.
 func TestFindsStall(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -243,8 +244,8 @@ measure: {trial: 1s, ramp: 100ms, rounds: 1}
 	}
 }
 
-// The guest's kernel assumes a wrong rate of its time stamp counter. The guests of all other tests serve as clean
-// twins.
+// The guest's kernel assumes a wrong frequency of its time stamp counter. TestFindsTheHostsCache checks that an
+// unmodified guest has no such finding.
 func TestFindsWrongClock(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -264,7 +265,7 @@ measure: {trial: 300ms, ramp: 0s, rounds: 1}
 	}
 }
 
-// A guest has two disks in the same directory, and the host's cache is warm.
+// The host's warm cache serves a guest's disk with cache=unsafe, but not a disk with cache=none in the same directory.
 func TestFindsTheHostsCache(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

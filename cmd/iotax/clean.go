@@ -56,8 +56,8 @@ type cleanItem struct {
 	Error   string         `json:"error,omitempty"`
 }
 
-// resolve returns the ids of the runs that refs name. If the store has no such run, the ref itself is used as an id,
-// and unknown contains the error of the store, by ref.
+// resolve returns the ids of the runs that refs name. If the store has no such run, resolve uses the ref itself as an
+// id, and unknown contains the error of the store, by ref.
 func (a *app) resolve(ctx context.Context, refs []string) (ids []string, unknown map[string]error) {
 	unknown = map[string]error{}
 	db, err := store.OpenExisting(ctx, a.store)
@@ -79,7 +79,7 @@ func (a *app) resolve(ctx context.Context, refs []string) (ids []string, unknown
 	return ids, unknown
 }
 
-// clean lists or removes the leftovers of the runs in refs, or of all runs.
+// clean lists the leftovers of the runs in refs, or of all runs if refs is empty. If yes is true, it also removes them.
 func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error {
 	mustUndo()
 	runs, unknown := a.resolve(ctx, refs)

@@ -17,7 +17,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// clean finds and removes the leftovers of a killed run, and keeps files and processes of a running one.
+// clean finds and removes the leftovers of a killed run, and keeps the files and processes of a run that is still
+// running.
 func TestClean(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

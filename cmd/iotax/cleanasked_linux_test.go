@@ -13,7 +13,7 @@ import (
 	"iotax/internal/store"
 )
 
-// clean accepts the same names of runs as other commands, and also ids that are not in the store.
+// clean accepts the same run names as other commands, and also ids that are not in the store.
 func TestCleanResolvesRuns(t *testing.T) {
 	died := leftover.Self()
 	died.Start++
@@ -61,7 +61,7 @@ func TestCleanResolvesRuns(t *testing.T) {
 	}
 }
 
-// clean accepts the id of a leftover's run if the store cannot be read.
+// If the store cannot be read, clean still accepts the id of a leftover's run.
 func TestCleanRunWithoutStore(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)

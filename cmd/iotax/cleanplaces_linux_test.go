@@ -73,8 +73,8 @@ func (s *stage) waitFor(r *running, pattern string) string {
 	}
 }
 
-// Every directory of a workload or a volume has the run's label, wherever the plan put it, and clean finds it after the
-// run was killed.
+// clean finds every directory that a killed run made for a workload or volume by the run's label, wherever the plan put
+// it.
 func TestCleanFindsScratches(t *testing.T) {
 	for _, where := range []string{"here", "over SSH"} {
 		t.Run(where, func(t *testing.T) {
@@ -233,7 +233,7 @@ func (s *stage) read(name string) string {
 	return string(b)
 }
 
-// s3 starts a real S3 server with a bucket and returns its address. The stage's environment contains the keys.
+// s3 starts a real S3 server with a bucket and returns its address. It adds the keys to the stage's environment.
 func (s *stage) s3(bucket string) string {
 	s.t.Helper()
 	s.mkdir("s3/" + bucket)
@@ -304,8 +304,8 @@ measure: {protocol: "fixed:100x1s", ramp: 0s}
 	}
 }
 
-// using returns the processes whose command lines name a file in dir. Unlike a search for the label in environments, it
-// also finds nginx, whose environment does not contain the label.
+// using returns the ids of the processes whose command lines name a file in dir. Unlike a search for the label in
+// environments, it also finds nginx, whose environment does not contain the label.
 func using(t *testing.T, dir string) (pids []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -13,7 +13,7 @@ import (
 )
 
 // The whole suite runs on one machine, scaled down. Every workload has its values at every target. The values and their
-// ratios fit the rate of the lab's links. Nothing is left behind.
+// ratios are consistent with the rate of the lab's links. Nothing is left behind.
 func TestClusterSuite(t *testing.T) {
 	long.Test(t)
 	needsRoot(t)
@@ -93,12 +93,12 @@ func TestClusterSuite(t *testing.T) {
 			}
 		}
 	}
-	if len(run.Workloads) != 22 || figures < 63 { // the entry multipart makes four workloads
+	if len(run.Workloads) != 22 || figures < 63 { // the plan's entry multipart expands to four workloads
 		t.Errorf("%d workloads with %d figures", len(run.Workloads), figures)
 	}
 
-	// No transfer exceeds the line rate. A slow test shows that this machine is busy. fio then cannot fill the line, so
-	// the lower bounds are relaxed.
+	// No transfer exceeds the line rate. If the run took long, this machine is too busy to fill the line, so the bounds
+	// are relaxed.
 	const line = 384e6 / 8
 	full, copies, once := .5, .1, .7
 	if r.took > 2*time.Minute {
@@ -129,7 +129,8 @@ func TestClusterSuite(t *testing.T) {
 	within("node-local export reads past the line", most("node-local export / sequential read", "read.bandwidth")/line, 1.5, 1e6)
 	within("node05 node-local export reads past the line", most("node05 node-local export / sequential read", "read.bandwidth")/line, 1.5, 1e6)
 
-	// An upload crosses the store's line twice more, to the two other nodes, and a download once more.
+	// With three nodes, an upload crosses the store's line two more times, to the other nodes, and a download one more
+	// time.
 	const many = " / 32 objects of 4 MiB, 8 clients"
 	within("PUT over three nodes", most("s3 on three nodes"+many, "upload.bandwidth")/most("s3"+many, "upload.bandwidth"), copies, once)
 	within("GET over three nodes", most("s3 on three nodes"+many, "download.bandwidth")/most("s3"+many, "download.bandwidth"), full, 2*once)

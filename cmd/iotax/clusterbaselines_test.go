@@ -46,7 +46,7 @@ func TestClusterBaselines(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("the suite has no %v", want)
 	}
-	// Under each workload, a target is compared with the first target of Against that takes part.
+	// In each workload, a target is compared with the first target of Against that also runs the workload.
 	run := iotax.Run{Baseline: p.Baseline}
 	infos := map[string]iotax.TargetInfo{}
 	for _, target := range p.Targets {

@@ -66,7 +66,7 @@ func (s *stage) keys(name, secret string) string {
 	return s.write(name, "[default]\naws_access_key_id = testaccess\naws_secret_access_key = "+secret+"\n")
 }
 
-// named returns the processes with that name on a node of a lab.
+// named returns the ids of the processes with the given name on a node of a lab.
 func named(l *lab.Lab, node, name string) (pids []int) {
 	for _, p := range lab.Processes(l)[node] {
 		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p)); err == nil && strings.TrimSpace(string(b)) == name {
@@ -76,7 +76,7 @@ func named(l *lab.Lab, node, name string) (pids []int) {
 	return pids
 }
 
-// ioOf returns a counter of /proc/PID/io, such as read_bytes, or 0.
+// ioOf returns a counter of /proc/PID/io, such as read_bytes, or 0 if the process has ended.
 func ioOf(pid int, counter string) (n int64) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// TestWorkflow runs two steps of docs/how-to/ci.md. It runs the step that finds the tools with one and with both of
-// them installed. It runs the step that compares on two runs, of which the second is worse.
+// TestWorkflow runs two steps of docs/how-to/ci.md: Tools, with one and with both of the tools installed, and Compare,
+// with two runs of which the second is worse.
 func TestWorkflow(t *testing.T) {
 	page, err := os.ReadFile("../../docs/how-to/ci.md")
 	if err != nil {
@@ -48,7 +48,7 @@ func TestWorkflow(t *testing.T) {
 			}
 		}
 	}
-	self, err := os.Executable() // if its name is iotax, the test binary acts as iotax
+	self, err := os.Executable() // if called as iotax, the test binary acts as iotax
 	if err != nil {
 		t.Fatal(err)
 	}

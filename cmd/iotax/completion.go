@@ -74,7 +74,7 @@ func completePlans(_ *cobra.Command, args []string, _ string) ([]cobra.Completio
 	return suite.Names(), cobra.ShellCompDirectiveDefault
 }
 
-// completeWorkloads completes workload words and kinds. The shell completes job files.
+// completeWorkloads completes workload words and kinds. It leaves the names of job files to the shell.
 func completeWorkloads(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	lead := word[:strings.LastIndexByte(word, ',')+1]
 	var out []cobra.Completion
@@ -136,7 +136,7 @@ func (a *app) completeRuns(most int) cobra.CompletionFunc {
 	}
 }
 
-// publishedSets returns the published data sets in the form of --reference.
+// publishedSets returns the names of the published data sets in the form that --reference takes.
 func publishedSets() (out []string) {
 	for _, n := range published.Names() {
 		out = append(out, publishedWord+n)

@@ -26,8 +26,8 @@ const (
 // engines maps the engines to functions that start one for a test.
 var engines = map[string]func(*testing.T) *engine.Engine{"docker": engine.Docker, "podman": engine.Podman}
 
-// boxed makes a stage, an engine with an image without fio, and a file system on a loop device that the engine can
-// limit.
+// boxed starts an engine, loads boxImage, and makes a stage. In the stage's directory loop, it mounts a file system
+// from device, a loop device whose I/O the engine can limit.
 func boxed(t *testing.T, start func(*testing.T) *engine.Engine) (s *stage, e *engine.Engine, device string) {
 	e = start(t)
 	e.Load(t, boxImage, false)
@@ -49,8 +49,8 @@ func boxed(t *testing.T, start func(*testing.T) *engine.Engine) (s *stage, e *en
 	return s, e, device
 }
 
-// iotax measures every kind of place in a container, including all mounts. The facts record the limits and where fio
-// comes from.
+// iotax measures every kind of place in a container, including all types of mounts. The facts record the limits and
+// whether iotax copied fio.
 func TestContainerPlaces(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -214,7 +214,7 @@ measure: {protocol: "fixed:1x300ms", ramp: 50ms}
 	}
 }
 
-// An interrupt ends fio and removes the container. If the container dies during a trial, that trial contains the error.
+// An interrupt ends fio and removes the container. If the container dies during a trial, that trial records the error.
 // iotax reports errors of the engine with a hint.
 func TestContainerFaults(t *testing.T) {
 	long.Test(t)

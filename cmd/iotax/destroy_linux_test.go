@@ -41,7 +41,7 @@ func (s *stage) sum(file string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(b))
 }
 
-// iotax overwrites a block device only if the command line names it and it is not in use.
+// iotax overwrites a block device only if --destroy names the device and the device contains no file system.
 func TestDestroy(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

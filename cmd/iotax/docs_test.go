@@ -17,8 +17,7 @@ import (
 // generatedPages are the pages of docs/reference that tests write.
 var generatedPages = []string{"rules.md", "fio-examples.md", "plan-keys.md", "cli.md", "environment.md"}
 
-// userPages returns the pages for users by their path, without pages for contributors, recorded reports and generated
-// pages.
+// userPages returns the pages for users by path, without pages for contributors, recorded reports and generated pages.
 func userPages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -88,7 +87,7 @@ var (
 	placeholder = regexp.MustCompile(`[A-Z]{2,}|…`)
 )
 
-// Commands in the docs that no other test runs have valid arguments, and their plans are valid.
+// Documented commands that are only printed, not run by a test, must have valid arguments and plans.
 func TestDocumentedCommands(t *testing.T) {
 	checked := 0
 	for name, text := range userPages(t) {

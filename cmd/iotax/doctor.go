@@ -176,7 +176,7 @@ not install the package.`,
 	return c
 }
 
-// kernel returns the kernel that guests boot. With fetch it downloads a missing one.
+// kernel returns the kernel that guests boot. If no kernel is found and fetch is true, it downloads one.
 func (a *app) kernel(ctx context.Context, fetch bool) (*guest.Kernel, error) {
 	k, err := guest.FindKernel(ctx, iotax.CacheDir(), nil)
 	if err == nil || !fetch {

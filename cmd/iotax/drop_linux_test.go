@@ -8,7 +8,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// With the setting "drop: worst", a real run stops measuring a target once another one is significantly better. It
+// With the setting "drop: worst", a real run stops measuring a target once another target is significantly better. It
 // reports the dropped targets, and measures the others to the end.
 func TestDropWorst(t *testing.T) {
 	long.Test(t)

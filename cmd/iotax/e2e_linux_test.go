@@ -35,7 +35,7 @@ type stage struct {
 	env map[string]string
 
 	loops     map[string]string // loop devices that were attached before the test
-	elsewhere []func() census   // leftovers outside of this host's processes and directories: in an engine, a cluster, a bucket
+	elsewhere []func() census   // list leftovers in places other than this host: an engine, a cluster, a bucket
 }
 
 // A test runs in parallel if it does not check measured values and does not depend on other processes of this machine.
@@ -53,7 +53,7 @@ func repeats(t *testing.T, other string) {
 // newStage makes a stage. At the end of the test, the stage checks that iotax left nothing behind.
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "e2e-") // on a disk; short, because paths of sockets are limited
+	dir, err := os.MkdirTemp("/var/tmp", "e2e-") // on a disk; a short path, because the length of socket paths is limited
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func (s *stage) processes(name string) []string {
 	return found
 }
 
-// process returns the process ID of the only process with that name.
+// process returns the process ID of the only process that s.processes finds by name.
 func (s *stage) process(name string) int {
 	s.t.Helper()
 	found := s.processes(name)
@@ -154,7 +154,7 @@ func (s *stage) process(name string) int {
 	return n
 }
 
-// signal sends sig to the only process with that name.
+// signal sends sig to the only process that s.processes finds by name.
 func (s *stage) signal(name string, sig syscall.Signal) {
 	s.t.Helper()
 	if err := syscall.Kill(s.process(name), sig); err != nil {
@@ -166,7 +166,7 @@ func (s *stage) signal(name string, sig syscall.Signal) {
 type result struct {
 	args           []string
 	stdout, stderr string
-	code           int // -1 if a signal ended it
+	code           int // exit status, or -1 if a signal ended the command
 	took           time.Duration
 }
 
@@ -251,12 +251,12 @@ func (r *running) send(sig os.Signal) {
 	}
 }
 
-// wait waits until the command ends. It kills a command that does not end.
+// wait waits until the command ends. After 15 minutes, it kills the command and fails the test.
 func (r *running) wait() result {
 	r.s.t.Helper()
 	select {
 	case <-r.done:
-	case <-time.After(15 * time.Minute): // takes two minutes on an idle machine
+	case <-time.After(15 * time.Minute): // the longest command takes two minutes on an idle machine
 		r.s.t.Errorf("it does not end")
 		r.cmd.Process.Kill()
 		<-r.done
@@ -304,7 +304,8 @@ func tiny(args ...string) []string {
 	return append(args, "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--rounds", "1")
 }
 
-// guestPlan returns a plan with a directory of this host, and a disk or share of it in a guest.
+// guestPlan returns a plan that compares a directory of this host with target, a disk or share in a guest. qemu is
+// added to the settings of the guest.
 func guestPlan(rounds int, qemu, target string) string {
 	return fmt.Sprintf(`
 baseline: host
@@ -439,7 +440,7 @@ func TestDirectories(t *testing.T) {
 	s.iotax(tiny("run", "dir:a", "dir:b/c/d,create=true")...).works(t, 0)
 }
 
-// The error about a guest that ended contains its last output.
+// The error about a guest that does not boot contains the last lines of the guest's console.
 func TestGuestThatDoesNotBoot(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -458,7 +459,7 @@ func TestGuestThatDoesNotBoot(t *testing.T) {
 			t.Errorf("it took %v", r.took)
 		}
 	}
-	// A guest that hangs is ended after boot_timeout.
+	// After boot_timeout, iotax ends a guest that hangs.
 	s.write("plan.yaml", guestPlan(1, ", accel: tcg, args: [-S], boot_timeout: 1s", "share: {of: host, type: virtiofs}"))
 	s.iotax("run", "plan.yaml").refuses(t, 1, "start machine guest", "within 1s")
 	// --keep-going does not change this, because only the baseline is left.
@@ -484,8 +485,7 @@ func (s *stage) parse(r result, v any) {
 	}
 }
 
-// A restart boots the guest again, and makes new directories and test files for all targets. An interrupted run resumes
-// within its current start.
+// A restart boots the guest again, and makes new directories and test files for all targets.
 func TestRestarts(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -660,7 +660,7 @@ type sshd struct {
 	key     string // path of a private key that it accepts
 	pid     int
 	stop    func() // ends the listener, but not existing connections
-	hold    func() // refuses new connections
+	hold    func() // suspends the listener, so that new connections hang
 }
 
 // sshd starts a server on the loopback interface. Its commands run with path as PATH and with a cache directory in the
@@ -769,8 +769,8 @@ func (s *stage) knows(d *sshd) {
 	s.write("known", fmt.Sprintf("[%s]:%d %s", d.address, d.port, d.host))
 }
 
-// sshConfig adds lines for all hosts to the user's SSH configuration. ssh ignores HOME, so a wrapper in PATH passes the
-// file.
+// sshConfig writes the user's SSH configuration, in which lines apply to all hosts. ssh ignores HOME, so a wrapper in
+// PATH passes the file.
 func (s *stage) sshConfig(lines string) {
 	s.t.Helper()
 	real, err := exec.LookPath("ssh")
@@ -786,7 +786,7 @@ func (s *stage) sshConfig(lines string) {
 	s.env["PATH"] = s.path("ssh-bin") + ":" + cmp.Or(s.env["PATH"], os.Getenv("PATH"))
 }
 
-// newKey writes a private key and returns the line of its public key.
+// newKey writes a private key and returns the public key as a line of authorized_keys.
 func (s *stage) newKey(name string) string {
 	s.t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
@@ -853,7 +853,7 @@ func TestSSH(t *testing.T) {
 	if r := s.iotax(tiny("run", "dir:a", target)...).works(t, 0); strings.Contains(r.stderr, "copying fio") {
 		t.Error(r)
 	}
-	// A directory that does not exist on the SSH host.
+	// A directory of the SSH host in which iotax cannot create files.
 	s.iotax(tiny("run", "dir:a", fmt.Sprintf("ssh://127.0.0.1:%d/proc", d.port))...).refuses(t, 1, "use directory /proc", "hint: ")
 }
 

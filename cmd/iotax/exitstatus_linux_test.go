@@ -15,7 +15,7 @@ func TestExitStatus(t *testing.T) {
 	s := newStage(t)
 	s.mkdir("c")
 	for _, c := range []struct {
-		name, targets, fails string // fails is the directory in which the work fails
+		name, targets, fails string // fails is the directory in which the workload fails
 		code, strict         int
 		want                 []string
 	}{
@@ -41,7 +41,7 @@ measure: {rounds: 2, keep_going: true}
 	}
 }
 
-// A run that stops at its budget prints a command that completes it, and that command works.
+// A run that stops at its budget prints a command that completes the run, and that command works.
 func TestBudgetIsFinished(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -63,7 +63,7 @@ measure: {trial: 1s, ramp: 0s, rounds: 2, budget: 3s}
 }
 
 // A run with a missed expectation exits with status 3. A run with an undecided expectation exits with status 3 only
-// with --strict. An expectation that cannot be decided is refused before measuring.
+// with --strict. Before measuring, iotax refuses an expectation that cannot be decided.
 func TestExpectations(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

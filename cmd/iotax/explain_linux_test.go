@@ -17,7 +17,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// An explanation is the JSON of a report about the stages of a workload.
+// An explanation is the part of a JSON report about the stages of one workload.
 type explanation struct {
 	Workload string
 	Targets  []struct {
@@ -34,7 +34,8 @@ type explanation struct {
 	}
 }
 
-// explained runs a plan with --explain and returns the stages of its first workload.
+// explained parses the JSON report of r and returns the stages of its first workload. It fails the test if the command
+// failed or the report has no stages.
 func (s *stage) explained(r result) explanation {
 	s.t.Helper()
 	if r.code != exitOK {
@@ -48,7 +49,8 @@ func (s *stage) explained(r result) explanation {
 	return rep.Stages[0]
 }
 
-// holds fails unless these stages of the second target hold 90 to 110 % of its difference to the first.
+// holds fails the test unless the named stages account for 90 to 110 % of the difference between the second target and
+// the first.
 func (x explanation) holds(t *testing.T, stages ...string) {
 	t.Helper()
 	e := x.Targets[1]
@@ -82,7 +84,7 @@ measure: {protocol: "fixed:6x2s", ramp: 200ms}
 `, s.private()))
 	x := s.explained(s.iotax("run", "--explain", "--json", "--calibrate=no", plan))
 	x.holds(t, "QEMU")
-	if e := x.Targets[1]; len(e.Missing) > 0 || len(e.Stages) < 3 || !(e.Difference.Lo > .005) { // a stage may be negative if other processes use the device
+	if e := x.Targets[1]; len(e.Missing) > 0 || len(e.Stages) < 3 || !(e.Difference.Lo > .005) { // no check of single stages: they may be negative if other processes use the device
 		t.Errorf("%+v", e)
 	}
 	text := strings.Join(strings.Fields(s.iotax("report").works(t, exitOK, "Where the time goes · read").stdout), " ")
@@ -96,7 +98,7 @@ measure: {protocol: "fixed:6x2s", ramp: 200ms}
 	}
 }
 
-// running returns the stage's processes of a program.
+// running returns the PIDs of this stage's processes with the given program name.
 func (s *stage) running(program string) (pids []int) {
 	names, _ := filepath.Glob("/proc/[0-9]*/comm")
 	for _, name := range names {
@@ -109,7 +111,8 @@ func (s *stage) running(program string) (pids []int) {
 	return pids
 }
 
-// pulses stops the stage's processes of a program most of the time, until the test ends.
+// pulses repeatedly stops this stage's processes with the given program name, until the test ends. Each time, they are
+// stopped for the duration stopped and then run for the duration running.
 func (s *stage) pulses(program string, stopped, running time.Duration) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -117,7 +120,7 @@ func (s *stage) pulses(program string, stopped, running time.Duration) {
 		for {
 			pids := s.running(program)
 			for _, pid := range pids {
-				_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
+				_ = syscall.Kill(pid, syscall.SIGSTOP) // the process may have ended
 			}
 			time.Sleep(stopped)
 			for _, pid := range pids {
@@ -152,8 +155,8 @@ measure: {protocol: "fixed:6x1s", ramp: 200ms}
 	s.explained(s.iotax("run", "--explain", "--json", "--calibrate=no", plan)).holds(t, "network and wake-up", "NFS server")
 }
 
-// virtiofsd gets hardly any CPU, or the reads of two file servers are delayed above the device. The difference is in
-// virtiofsd, or in the host's file system.
+// In the first case, virtiofsd gets hardly any CPU, so the difference is in virtiofsd. In the second, the reads of two
+// file servers are delayed above the device, so the difference is in the host's file system.
 func TestExplainsSlowServer(t *testing.T) {
 	long.Test(t)
 	cpu := func(s *stage, _ string) (procs string) { return s.starved() }
@@ -178,7 +181,7 @@ targets:
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 48MiB}}}
 measure: {protocol: "fixed:5x2s", ramp: 200ms}
 `, dir, x.targets)))
-			r.afterTrials(2 + 2*len(x.servers)) // the first round: the file is written
+			r.afterTrials(2 + 2*len(x.servers)) // skip the first round, which writes the file
 			for _, server := range x.servers {
 				pids := s.running(server)
 				for _, pid := range pids {
@@ -198,7 +201,8 @@ measure: {protocol: "fixed:5x2s", ramp: 200ms}
 	}
 }
 
-// starved makes a control group whose processes get a thousandth of a CPU, until the test ends.
+// starved makes a control group whose processes get a thousandth of a CPU until the test ends. It returns the path of
+// the group's cgroup.procs.
 func (s *stage) starved() (procs string) {
 	s.t.Helper()
 	needsRoot(s.t)
@@ -230,8 +234,8 @@ func (s *stage) starved() (procs string) {
 	return filepath.Join(dir, "cgroup.procs")
 }
 
-// A place without a block device is reported as missing, and a workload without latencies has no stages. Both runs
-// succeed. The first run also has profiles, which contain fio and the kernel.
+// For a target in memory, the report lists the stage of the device as missing. A workload without latencies has no
+// stages. Both runs succeed. The first run also has profiles, which contain fio and the kernel.
 func TestExplainsNothing(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -247,7 +251,7 @@ func TestExplainsNothing(t *testing.T) {
 	}
 }
 
-// profiled checks the profiles of the latest run, whose JSON is r.
+// profiled checks the profiles of the latest run, whose JSON report is r.
 func (s *stage) profiled(r result) {
 	s.t.Helper()
 	var rep struct {
@@ -326,15 +330,16 @@ measure: {protocol: "fixed:6x400ms", ramp: 100ms}
 	}
 }
 
-// Reads of the machine over SSH are limited above the device. A container on this host, and a machine over SSH, have
-// the stages of this kernel. All I/Os reach the right device, and the difference is above it.
+// The reads of a machine over SSH are limited above the device. A container on this host and the machine over SSH run
+// on the same kernel, so both have its stages. All I/Os are counted at the right device, and the difference is above
+// the device.
 func TestExplainsOtherMachines(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
 	s := newStage(t)
 	dir := s.private()
 	limit := s.limited(dir)
-	limit.set(40) // enough I/Os that one at each end of a trial does not matter
+	limit.set(40) // enough I/Os that one more or less at each end of a trial does not matter
 	d := s.sshd(os.Getenv("PATH"))
 	s.knows(d)
 	if err := os.WriteFile(limit.joined, []byte(strconv.Itoa(d.pid)), 0); err != nil {

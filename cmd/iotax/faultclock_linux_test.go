@@ -25,7 +25,7 @@ func jumpOwnClock(s *stage, d *rand.Rand) (o aftermath) {
 	defer cancel()
 	spec := vm.Kind.New().(*vm.Spec)
 	spec.Memory = 768 << 20      // the test binary is large, and the guest's memory contains it twice
-	self, err := os.Executable() // as /init, in place of the agent
+	self, err := os.Executable() // becomes /init in place of the agent
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func (w *waiter) String() string {
 // told counts the trials in the output.
 func (w *waiter) told() int { return strings.Count(w.String(), "  round ") }
 
-// reaches waits for n trials. It returns false if the run ends first.
+// reaches waits until the output contains n trials. It returns false if the run ends first.
 func (w *waiter) reaches(n int, done chan error) bool {
 	for w.told() < n {
 		select {

@@ -25,12 +25,12 @@ import (
 // A fault is an event that disturbs a run.
 type fault struct {
 	name   string
-	sample int                                                  // tries in CI; 0 means only with IOTAX_TEST_REPEATS; IOTAX_FAULTS overrides it
+	sample int                                                  // tries in CI, or 0 to try only with IOTAX_TEST_REPEATS; IOTAX_FAULTS overrides it
 	setup  func(s *stage) (args []string)                       // targets as words, or a plan file
 	inject func(s *stage, r *running, d *rand.Rand) (done bool) // reports whether the fault occurred during the run
-	codes  []int                                                // possible exit statuses; 1 where a target may have no valid trial
-	killed bool                                                 // iotax or its connection is killed, so that clean must remove the leftovers
-	whole  bool                                                 // the run completes and needs no resuming
+	codes  []int                                                // possible exit statuses; they include 1 if a target may end up without a valid trial
+	killed bool                                                 // iotax or its connection is killed, so clean must remove the leftovers
+	whole  bool                                                 // the run completes, so there is nothing to resume
 	fails  bool                                                 // at least one trial must fail
 	says   []string                                             // at least one of these texts must be in the report
 	do     func(s *stage, d *rand.Rand) aftermath               // replaces the whole try if iotax does not run on this host
@@ -39,7 +39,7 @@ type fault struct {
 // local returns two directories as targets.
 func local(*stage) []string { return []string{"dir:a", "dir:b"} }
 
-// remote returns a directory of this host and one over SSH.
+// remote returns a directory of this host and one over SSH as targets.
 func remote(s *stage) []string {
 	d := s.sshd(os.Getenv("PATH"))
 	s.knows(d)
@@ -49,7 +49,7 @@ func remote(s *stage) []string {
 // small contains the flags for six short trials: three rounds on two targets.
 var small = []string{"-w", "randrw-4k", "--size", "8MiB", "--trial", "200ms", "--ramp", "0s", "--rounds", "3"}
 
-// begun interrupts a run on two directories and returns the arguments that resume it.
+// begun starts a run on two directories, interrupts it after the first trial, and returns the arguments that resume it.
 func begun(s *stage) []string {
 	r := s.start(nil, slices.Concat([]string{"run", "--calibrate=no"}, small, local(s))...)
 	r.afterTrials(1)
@@ -60,7 +60,8 @@ func begun(s *stage) []string {
 	return []string{"--resume"}
 }
 
-// overLink returns a directory of this host, and one of a host at the other end of the stage's link.
+// overLink returns a directory of this host and one of a host at the other end of the stage's link as targets. The
+// trials take 3 s.
 func overLink(s *stage) []string {
 	d := s.sshdOverLink(os.Getenv("PATH"))
 	s.knows(d)
@@ -87,8 +88,8 @@ measure: {trial: 300ms, ramp: 0s, rounds: 3}
 // remoteForLong is like remote, with longer trials, so that the test has time to find the processes of a trial.
 func remoteForLong(s *stage) []string { return append(remote(s), "--trial", "3s") }
 
-// guested returns a plan with a directory of this host, a guest's disk in that directory, and the additional workloads
-// in more.
+// guested returns a setup function for a plan with a directory of this host, a guest's disk in that directory, and the
+// additional workloads in more.
 func guested(more string) func(*stage) []string {
 	return func(s *stage) []string {
 		s.write("plan.yaml", strings.Replace(guestPlan(3, "", "disk: {of: host}"), "workloads: {", "workloads: {"+more, 1))
@@ -158,10 +159,11 @@ func (r *running) afterTrials(n int) {
 	}
 }
 
-// at sends sig to iotax at a random time: while it opens the targets, or some time after one of the trials.
+// at returns an inject function that sends sig to iotax at a random time: up to 400 ms after the start or after one of
+// the first five trials.
 func at(sig syscall.Signal) func(*stage, *running, *rand.Rand) bool { return among(6, sig) }
 
-// among is like at, for runs of the given number of trials.
+// among is like at, for runs of at most the given number of trials.
 func among(most int, sig syscall.Signal) func(*stage, *running, *rand.Rand) bool {
 	return func(s *stage, r *running, d *rand.Rand) bool {
 		trials := d.IntN(most)
@@ -227,7 +229,7 @@ func whileThere(s *stage, r *running) {
 	}
 }
 
-// signalEvery sends sig to all processes with that name. It reports whether it found one.
+// signalEvery sends sig to all processes with that name. It reports whether it signalled at least one process.
 func (s *stage) signalEvery(name string, sig syscall.Signal) (sent bool) {
 	for _, p := range s.processes(name) {
 		pid, _, _ := strings.Cut(p, " ")
@@ -240,7 +242,7 @@ func (s *stage) signalEvery(name string, sig syscall.Signal) (sent bool) {
 
 func faults() []fault {
 	interrupted := []string{`"interrupted"`}
-	died := []string{"runner-died", `"interrupted"`} // the second text if the run had no trial yet
+	died := []string{"runner-died", `"interrupted"`} // the report contains the second text if the run had no trial yet
 	return []fault{
 		{name: "Ctrl-C (SIGINT) at a random time", sample: 2, setup: local, inject: at(syscall.SIGINT), codes: []int{0, 130}, says: interrupted},
 		{name: "SIGTERM at a random time", sample: 2, setup: local, inject: at(syscall.SIGTERM), codes: []int{0, 130}, says: interrupted},
@@ -277,8 +279,8 @@ func faults() []fault {
 				r.wait()
 				return true // the fault is a trial of the run itself
 			}},
-		// Not in CI, because TestSecondInterrupt covers a hanging guest. Detecting it takes 25 s here, and again during the
-		// clean-up.
+		// Not in CI, because TestSecondInterrupt covers a hanging guest. Detecting it takes 25 s here, and again during
+		// the clean-up.
 		{name: "the guest hangs (SIGSTOP of QEMU)", sample: 0, setup: guested(""), codes: []int{0, 1}, fails: true, says: []string{"no sign of life"},
 			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				r.afterTrials(1 + d.IntN(3))
@@ -437,7 +439,7 @@ func (s *stage) killSessions() (killed bool) {
 	return killed
 }
 
-// sessions returns the children of the listening sshd, whose process title is "sshd: PATH -D …".
+// sessions returns the PIDs of the children of the listening sshd, whose process title is "sshd: PATH -D …".
 func (s *stage) sessions() (pids []int) {
 	listens, err := exec.Command("pgrep", "-f", "^sshd: .* -f "+regexp.QuoteMeta(s.dir)+"/").Output()
 	if err != nil {
@@ -460,11 +462,11 @@ func (s *stage) sessions() (pids []int) {
 // An aftermath counts the effects of a fault.
 type aftermath struct {
 	tries, hit          int
-	finished, lost      int // finished trials that iotax printed, and how many of them are missing in the store
+	finished, lost      int // saved trials (printed trials if nothing was saved), and printed trials that are missing in the store
 	made                int // leftovers (processes, directories and so on) right after the run ended
-	left                int // those of made that remain after clean
+	left                int // leftovers that remain after clean
 	resumed, notResumed int
-	said                []string // the texts of says that the report contains
+	said                []string // texts of fault.says that the report contains
 }
 
 func (a *aftermath) add(o aftermath) {
@@ -497,8 +499,9 @@ func (a *aftermath) row(fault string) string {
 }
 
 // TestFaults injects faults into small real runs. The store must contain every trial that iotax printed, clean must
-// find everything left behind, and the run must resume. IOTAX_FAULTS=N tries each fault N times. IOTAX_FAULTS_DOC=FILE
-// writes the table of docs/dev/reliability.md to FILE.
+// find everything left behind, and the run must resume. IOTAX_FAULTS=N tries each fault N times. IOTAX_FAULTS_ONLY=TEXT
+// tries only the faults whose names contain TEXT. IOTAX_FAULTS_DOC=FILE updates the table in FILE, which is
+// docs/dev/reliability.md.
 func TestFaults(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -547,7 +550,7 @@ const (
 	tableHead = "| fault | runs | hit | trials | lost | left | left in the end | resumed | the report says |\n" + tableRule
 )
 
-// tabulate logs the table, and writes it into the document that IOTAX_FAULTS_DOC names.
+// tabulate logs the table, and updates the table in the document that IOTAX_FAULTS_DOC names.
 func tabulate(t *testing.T, all []fault, results []aftermath) {
 	t.Helper()
 	var b strings.Builder
@@ -593,7 +596,7 @@ func putTable(t *testing.T, doc, table string) {
 	}
 }
 
-// try injects f into one run.
+// try injects f into one run and returns the effects. It fails the test if iotax does not survive f as expected.
 func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 	if f.do != nil {
 		return f.do(s, d)

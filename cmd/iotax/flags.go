@@ -22,7 +22,7 @@ func (v *typed[T]) Type() string   { return "string" }
 
 func (v *typed[T]) Set(s string) (err error) {
 	if v.text = s; s == "" {
-		return nil // refuseEmpty reports it
+		return nil // refuseEmpty reports the empty value
 	}
 	if *v.to, err = v.parse(s); err != nil {
 		return iotax.Usage(err) // meantFlag adds the name of the flag
@@ -35,7 +35,8 @@ func typedFlag[T any](c *cobra.Command, to *T, name, usage string, parse func(st
 	c.Flags().Var(&typed[T]{to: to, parse: parse}, name, usage)
 }
 
-// choiceFlag defines a flag of c that takes one of words, and completes them. The value of *to is the default.
+// choiceFlag defines a flag of c that accepts only words, and completes them in the shell. The value of *to is the
+// default.
 func choiceFlag[T ~string](c *cobra.Command, to *T, name, usage string, words ...T) {
 	all := texts(words)
 	c.Flags().Var(&typed[T]{to, string(*to), func(s string) (T, error) {

@@ -48,7 +48,8 @@ func (k *fleetFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&k.detach, "detach", false, "with --kubernetes: do not wait for the end")
 }
 
-// template reads the pod template, or returns the default one.
+// template returns the pod template of --pod, or the default template, with the image of --pod-image. A template
+// without an image is a usage error.
 func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 	var t corev1.PodTemplateSpec
 	fail := func(err error, hint string) (corev1.PodTemplateSpec, error) {
@@ -76,7 +77,8 @@ func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 	return t, nil
 }
 
-// measureInCluster submits the plan as a Job, waits until the Job ends, and prints the report from the store.
+// measureInCluster submits the plan as a Job. Without --detach, it waits until the Job ends and prints the report from
+// the store.
 func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan, ref, id string, flags []string, out *outlet) error {
 	inside := cmp.Or(k.store, os.Getenv(podStoreVariable), a.store)
 	if !store.IsPostgres(a.store) || !store.IsPostgres(inside) {
@@ -134,7 +136,7 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 	last, runErr := a.watchJob(ctx, c, j)
 	ctx = context.WithoutCancel(ctx)
 	over := last.Over
-	if runErr != nil { // after an interrupt or a lost cluster: remove the pods, which first save their trials
+	if runErr != nil { // interrupted, or the cluster is unreachable: remove the pods, which first save their trials
 		fmt.Fprintln(a.err, "removing the job; its pods save what they have")
 		err := c.RemoveJob(ctx, c.Namespace, j.Name())
 		over, runErr = err == nil, errors.Join(runErr, err)
@@ -167,7 +169,7 @@ const (
 	jobSilence = 10 // failed requests in a row before watchJob gives up
 )
 
-// watchJob prints the progress of the job until it ends, and returns the last progress.
+// watchJob prints the progress of the job until the job ends, and returns the last progress.
 func (a *app) watchJob(ctx context.Context, c *kube.Client, j kube.Job) (last kube.Progress, err error) {
 	shown, silent := "", 0
 	for {

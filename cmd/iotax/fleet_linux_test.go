@@ -17,7 +17,7 @@ import (
 	"iotax/internal/testenv/storetest"
 )
 
-// fleetImage is an image that contains fio and the iotax of these tests.
+// fleetImage names an image that contains fio and the iotax of these tests.
 const fleetImage = "localhost/iotax:1"
 
 func fleetContent(t *testing.T) engine.Content {
@@ -29,8 +29,8 @@ func fleetContent(t *testing.T) engine.Content {
 	return engine.Content{Fio: true, Programs: map[string]string{"usr/bin/iotax": exe}}
 }
 
-// measuredByCluster measures a plan with an Indexed Job. The pods save to a PostgreSQL server with a password, at a
-// different address from the one that this host uses.
+// measuredByCluster measures a plan with an Indexed Job. The pods save to a password-protected PostgreSQL server. They
+// reach it at a different address than this host does.
 func measuredByCluster(t *testing.T, s *stage, c *kube.Cluster) {
 	server, address := postgres(t)
 	u, err := url.Parse(address)
@@ -113,7 +113,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Remove the numbers of trials. The cluster's report also counts the trials of the interrupted round.
+	// Ignore the trial counts: the cluster's report also counts the trials of the interrupted round.
 	all := regexp.MustCompile(` n=[4-6] `)
 	if here, there := all.ReplaceAllString(structure(t, alone.stdout), " "), all.ReplaceAllString(structure(t, string(whole)), " "); here != there {
 		t.Errorf("measured here:\n%s\nby the cluster:\n%s", here, there)
@@ -175,7 +175,7 @@ spec:
 	gone("nowhere", "jobs,pods,configmaps,secrets")
 }
 
-// podsTogether measures one pod and four pods at the same time.
+// podsTogether measures a volume with one pod, and with four pods at the same time.
 func podsTogether(t *testing.T, s *stage, c *kube.Cluster) {
 	s.write("contention.yaml", `
 machines: {p1: {k8s: {}}, p2: {k8s: {}}, p3: {k8s: {}}, p4: {k8s: {}}}

@@ -46,7 +46,7 @@ func TestFollowedHints(t *testing.T) {
 			if !warned() {
 				t.Fatalf("%s: no %s", c.before, c.rule)
 			}
-			for range 5 { // on a busy machine, the budget of the first run that continues may end as well
+			for range 5 { // on a busy machine, a resumed run may exhaust its budget, too
 				if s.iotax(strings.Fields(c.after)...); !warned() {
 					break
 				}
@@ -85,7 +85,7 @@ func TestFollowedHints(t *testing.T) {
 			t.Errorf("with jointly: true and less load still: %s", after)
 		}
 	})
-	// iotax sets time_based itself, so only a result of fio breaks this rule.
+	// iotax sets time_based itself, so only an imported result of fio can break this rule.
 	t.Run("short-window", func(t *testing.T) {
 		t.Parallel()
 		s := newStage(t)
@@ -106,12 +106,12 @@ func TestFollowedHints(t *testing.T) {
 			t.Errorf("with time_based=1 still: %s", r)
 		}
 	})
-	// Every rule of trials, runs and reports whose hint contains a setting is followed above, or has a reason.
+	// Every rule about trials, runs or reports whose hint contains a setting must be in tried or in unfollowed.
 	tried := []string{"short-trial", "few-trials", "stopped-early", "runner-died", "jobs-run-alone", "load-not-reached", "short-window"}
 	for _, r := range rules.All() {
 		settings := rules.Settings(r.Hint)
 		if r.In&(rules.JobFile|rules.Plan) != 0 || r.In&rules.DuringRun == 0 || len(settings) == 0 || slices.Contains(tried, r.ID) {
-			continue // TestFollowedHints of internal/rules/lint follows those about jobs and plans
+			continue // TestFollowedHints of internal/rules/lint follows the hints about jobs and plans
 		}
 		if unfollowed[r.ID] == "" {
 			t.Errorf("the hint of %s contains %v: follow it, or write why not", r.ID, settings)
@@ -119,8 +119,8 @@ func TestFollowedHints(t *testing.T) {
 	}
 }
 
-// unfollowed lists rules whose hints contain settings that TestFollowedHints does not follow, with the reason or the
-// test that follows them.
+// unfollowed maps a rule whose hint contains settings that TestFollowedHints does not follow to the reason, or to the
+// test that follows the hint.
 var unfollowed = map[string]string{
 	"cache-served":          "needs a cache below direct I/O: TestFindsTheHostsCache has cache: none as its clean twin",
 	"write-absorbed":        "the same",

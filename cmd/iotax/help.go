@@ -29,7 +29,7 @@ var flagGroups = []string{"", groupWhat, groupHowLong, groupConditions, groupOut
 
 const groupAnnotation = "iotax_group"
 
-// group puts flags of c under a heading in its help.
+// group lists the named flags under a heading in the help of c. It panics if a flag does not exist.
 func group(c *cobra.Command, heading string, names ...string) {
 	for _, n := range names {
 		if err := c.Flags().SetAnnotation(n, groupAnnotation, []string{heading}); err != nil {
@@ -46,7 +46,7 @@ var commandGroups = []*cobra.Group{
 	{ID: "advanced", Title: "Advanced"},
 }
 
-// grouped adds commands to root in a group.
+// grouped adds commands to root as members of the group id.
 func grouped(root *cobra.Command, id string, commands ...*cobra.Command) {
 	for _, c := range commands {
 		c.GroupID = id
@@ -207,7 +207,7 @@ var topics = []topic{
 	}},
 }
 
-// text formats the topic for a terminal of that many columns.
+// text formats the topic for a terminal with the given number of columns.
 func (t topic) text(columns int) string {
 	var b strings.Builder
 	for _, e := range t.entries {

@@ -60,8 +60,7 @@ func TestHintsCanBeFollowed(t *testing.T) {
 	}
 }
 
-// elsewhere lists words in hints that look like options of fio or keys of plans, but are commands of other programs, or
-// values.
+// elsewhere lists words in hints that look like fio options or plan keys, but are other programs or values.
 var elsewhere = []string{"iotop", "caffeinate", "writeback"}
 
 // takesFlag reports whether a command of iotax accepts the flags in text.

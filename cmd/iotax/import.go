@@ -143,7 +143,7 @@ func (a *app) importFiles(ctx context.Context, o *importOptions, args []string) 
 	return a.printImport(r, trials, rows)
 }
 
-// run makes a run of the imported results, or extends the run that --run names. It saves the run and returns the
+// run creates a run from the imported results, or extends the run that --run names. It saves the run and returns the
 // trials, which the caller saves.
 func (o *importOptions) run(ctx context.Context, db *store.Store, batch *ingest.Batch) (*iotax.Run, []*iotax.Trial, []ingest.Row, error) {
 	now := time.Now()
@@ -326,7 +326,7 @@ func (a *app) printImport(r *iotax.Run, trials []*iotax.Trial, rows []ingest.Row
 	return err
 }
 
-// commonDir returns the directory that all files share, with a slash at its end, or "" if it is shorter than 10 bytes.
+// commonDir returns the directory that all files share, with a trailing slash, or "" if it is shorter than 10 bytes.
 func commonDir(rows []ingest.Row) string {
 	dir := ""
 	for i, row := range rows {

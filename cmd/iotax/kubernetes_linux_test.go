@@ -18,8 +18,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// defaultPodImage is the tests' image for pods. It has the name of iotax's default image, so that commands of the docs
-// run unchanged. It contains fio, unlike boxImage.
+// defaultPodImage is the pod image of the tests. It has the same name as iotax's default image, so that the commands in
+// the docs run unchanged. It contains fio, unlike boxImage.
 const defaultPodImage = "docker.io/library/busybox:stable"
 
 // podStage makes a stage and a cluster with three storage classes: local has prepared local volumes, fast creates
@@ -109,7 +109,7 @@ spec:
 	return s, c
 }
 
-// account writes a kubeconfig for a service account.
+// account writes a kubeconfig for a service account and returns its path.
 func account(t *testing.T, s *stage, c *kube.Cluster, name string) string {
 	token := strings.TrimSpace(c.Kubectl(t, "", "create", "token", name, "-n", "iotax", "--duration=2h"))
 	text := strings.Replace(string(c.ConfigFor("https://"+c.Proxy.Address, token)), "user: tester}", "user: tester, namespace: iotax}", 1)
@@ -273,7 +273,8 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 			release()
 			return s.iotax(append(write, "--destroy", "pod:/dev/claim-raw")...)
 		}
-		// The pod cannot see the node's processes, mounts and files, and has no tool that detects signatures.
+		// The pod cannot see the node's processes, mounts and files, and has no tool that detects signatures. iotax
+		// must detect other uses of the device nevertheless.
 		images := func(script string) string { // runs script for both images, because the claim may get either
 			out, err := exec.Command("sh", "-ec", "for f in "+s.path("raw-0.img")+" "+s.path("raw-1.img")+"; do d=$(losetup -n -O NAME -j $f | head -n 1); "+script+"; done").CombinedOutput()
 			if err != nil {
@@ -327,8 +328,8 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		run(host, "k8s:tmpfs,namespace=default").refuses(t, 1, "cannot create resource \"pods\"", "rbac.yaml")
 		run(host, "k8s:tmpfs,kubeconfig="+account(t, s, c, "nobody")).refuses(t, 1, "cannot create resource \"pods\"", "rbac.yaml")
 		run(host, "k8s:tmpfs,context=nowhere").refuses(t, 1, "nowhere", "kubectl config get-contexts")
-		// The mount fails, because no NFS server runs there or the kernel has no NFS client. The error contains the
-		// node's event.
+		// The mount fails, because no NFS server runs on the node or its kernel has no NFS client. The error contains
+		// the node's event.
 		s.write("nfs.yaml", `
 machines: {pod: {k8s: {start_timeout: 12s}}}
 targets: {host: {dir: a}, NFS: {on: pod, claim: {nfs: "127.0.0.1:/srv"}}}
@@ -389,7 +390,7 @@ workloads: {read: {fio: {size: 1MiB}}}
 		}
 	})
 
-	// Fills in the pods' rows of the table in docs/dev/reliability.md.
+	// This subtest fills in the rows about pods of the table in docs/dev/reliability.md.
 	t.Run("faults", func(t *testing.T) {
 		rows := []fault{{name: "the pod deleted while it measures", codes: []int{0, 1}, fails: true,
 			setup: func(*stage) []string {

@@ -105,19 +105,19 @@ func (a *app) labStatus(name *string) *cobra.Command {
 	}
 }
 
-// nodeStatus is the JSON of a node.
+// nodeStatus is a node in the JSON output.
 type nodeStatus struct {
 	lab.Node
 	Processes []int `json:"processes"`
 }
 
-// labStatus is the JSON of a lab.
+// labStatus is a lab in the JSON output.
 type labStatus struct {
 	Name    string       `json:"name"`
 	Rate    lab.Rate     `json:"rate"`
 	Dir     string       `json:"dir"`
 	Created time.Time    `json:"created"`
-	Broken  string       `json:"broken,omitempty"` // its missing parts
+	Broken  string       `json:"broken,omitempty"` // the first missing part of the lab, or empty if the lab is complete
 	Nodes   []nodeStatus `json:"nodes"`
 }
 

@@ -48,7 +48,7 @@ func TestLabCommand(t *testing.T) {
 	t.Cleanup(func() { lab("down") })
 	before := links()
 
-	// Before the lab is up.
+	// Before the lab is up, commands that need it fail with a hint, and wrong flags make nothing.
 	lab("status").refuses(t, 1, "find lab "+name+": it is not up", "hint: iotax lab up --name "+name)
 	lab("exec", "node01", "--", "true").refuses(t, 1, "find lab "+name+": it is not up", "hint: iotax lab up --name "+name)
 	for _, c := range [][]string{{"up", "--rate", "fast"}, {"up", "--nodes", "0"}, {"up", "--size", "much"}, {"up", "--nodes", "100"}, {"exec", "node01"}} {
@@ -122,7 +122,7 @@ func TestLabCommand(t *testing.T) {
 	// Traffic reaches the configured rate in both directions and does not exceed it. A busy machine may need several
 	// tries.
 	server := s.start(nil, "lab", "--name", name, "exec", "node02", "--", "iperf3", "--server", "--bind", "10.77.0.2")
-	t.Cleanup(func() { lab("down") }) // runs before waiting for the server's end
+	t.Cleanup(func() { lab("down") }) // removes the lab before another cleanup waits for the server to end
 	for _, way := range []string{"there", "back"} {
 		args := []string{"iperf3", "--client", "10.77.0.2", "--json", "--connect-timeout", "5000", "--time", "2", "--omit", "1"} // --omit skips the initial burst
 		if way == "back" {

@@ -109,7 +109,8 @@ func (a *app) printFindings(out io.Writer, l *input.Reader, format string) error
 	return l.Text(out, terminal.Width(out, 100), terminal.Color(out), a.quiet)
 }
 
-// plain returns the findings without their source lines, for JSON, where an empty list is [].
+// plain returns the findings without their source lines, for JSON. The result is never nil, so that JSON shows an empty
+// list as [].
 func plain(found []lint.Finding) []iotax.Finding {
 	all := []iotax.Finding{}
 	for _, f := range found {
@@ -118,7 +119,7 @@ func plain(found []lint.Finding) []iotax.Finding {
 	return all
 }
 
-// lintFacts returns the facts for the linter: of this machine, or of the machine that the flags describe.
+// lintFacts returns facts about this machine, or about the machine that the flags describe.
 func lintFacts(ctx context.Context, elsewhere bool, memory plan.Size, system string) lint.Facts {
 	if !elsewhere && memory == 0 && system == "" {
 		return input.Here(ctx)
@@ -134,7 +135,7 @@ func isFio(word string) bool {
 	return regexp.MustCompile(`^fio(-[0-9.]+)?(\.exe)?$`).MatchString(filepath.Base(word))
 }
 
-// ruleNames returns the ids of all rules, in the order of the docs.
+// ruleNames returns the IDs of all rules, in the order of the docs.
 func ruleNames() []string {
 	var names []string
 	for _, r := range rules.All() {

@@ -36,11 +36,11 @@ const storeVariable = "IOTAX_STORE"
 
 // Exit statuses, described in the topic exit-status of the help.
 const (
-	exitOK          = 0 // of run: it made a report
+	exitOK          = 0 // run: a report was made
 	exitError       = 1
 	exitUsage       = 2
 	exitGate        = 3
-	exitIncomplete  = 4 // of run: with --strict; of tune and bisect: no certain answer yet
+	exitIncomplete  = 4 // run --strict: measured less than planned; tune and bisect: no certain answer yet
 	exitInterrupted = 130
 )
 
@@ -69,7 +69,7 @@ func main() {
 	os.Exit(code)
 }
 
-// undoing.begun is set once the process may have made something that it must remove. Until then the first signal ends
+// undoing records whether the process may have made something that it must remove. Until then, the first signal ends
 // the process at once.
 var undoing struct {
 	sync.Mutex
@@ -84,7 +84,7 @@ func mustUndo() {
 	undoing.Unlock()
 }
 
-// exitCode is an error that only sets the exit status. The message has been printed.
+// exitCode is an error that only sets the exit status. Any message has already been printed.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
@@ -295,7 +295,7 @@ func refuseEmpty(c *cobra.Command, args []string) (err error) {
 		}
 	})
 	if n := c.ArgsLenAtDash(); n >= 0 {
-		args = args[:n] // the rest is another program's command line
+		args = args[:n] // the arguments after -- are another program's command line
 	}
 	if i := slices.Index(args, ""); i >= 0 {
 		refuse(fmt.Sprintf("argument %d of %s", i+1, c.CommandPath()))

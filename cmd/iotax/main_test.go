@@ -25,7 +25,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// programs are commands in the PATH of the tests.
+// programs maps the names of commands that testscript puts in the PATH of the tests to their main functions.
 var programs = map[string]func(){"iotax": main}
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	ssh.Askpass()
-	if strings.HasPrefix(filepath.Base(os.Args[0]), "iotax-") { // the name of iotax where it was copied to another machine
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "iotax-") { // iotax has such a name when it was copied to another machine
 		main()
 		return
 	}
@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(waiting{m}, programs)
 }
 
-// waiting runs at least four parallel tests at the same time, because they mostly wait for guests, engines and
-// deadlines.
+// waiting runs at least four parallel tests at the same time, unless -parallel is given, because they mostly wait for
+// guests, engines and deadlines.
 type waiting struct{ *testing.M }
 
 func (m waiting) Run() int {
@@ -65,10 +65,11 @@ func (m waiting) Run() int {
 	return guard(m.M.Run)
 }
 
-// guard runs the tests. On Linux it then also checks what they left on the machine.
+// guard runs the tests and returns the exit status. On Linux, it also checks that they left no loop devices behind.
 var guard = func(tests func() int) int { return tests() }
 
-// setup gives every script its own home, but the machine's cache: fetching and unpacking a kernel takes minutes.
+// setup gives every script its own home directory. The scripts share the machine's cache, because fetching and
+// unpacking a kernel takes minutes.
 func setup(e *testscript.Env) error {
 	e.Setenv("HOME", e.WorkDir+"/home")
 	e.Setenv("XDG_STATE_HOME", e.WorkDir+"/state")
@@ -90,7 +91,8 @@ func TestScripts(t *testing.T) {
 	}})
 }
 
-// isPicture fails unless its argument is a PNG of a readable size with text and marks.
+// isPicture fails unless its argument is a PNG that is large enough, and has enough colours and non-background pixels,
+// to show text and marks.
 func isPicture(ts *testscript.TestScript, neg bool, args []string) {
 	img, err := png.Decode(strings.NewReader(ts.ReadFile(args[0])))
 	ts.Check(err)
@@ -176,7 +178,7 @@ var (
 )
 
 // TestReadme runs every `$ iotax …` line of the user pages. A line must succeed, or fail if it ends in a comment such
-// as "# exit 2". It finds files in blocks of the same page that begin with a comment with the file's name.
+// as "# exit 2". A block of the page that begins with a comment with a file name provides that file.
 func TestReadme(t *testing.T) {
 	long.Test(t)
 	dir := t.TempDir()
@@ -214,7 +216,7 @@ func TestReadme(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: dir, Setup: setup})
 }
 
-// A wrong plan exits with 2, as a wrong command line does.
+// An invalid plan causes exit status 2, like an invalid command line.
 func TestWrongPlanIsAMistake(t *testing.T) {
 	for text, want := range map[string]int{
 		"targets: {a: {dri: /tmp}}\nworkloads: {x: {fio: {rw: read}}}\n": exitUsage,

@@ -62,7 +62,7 @@ func TestMetricsOfFio(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	absent := func(name string) bool { // metrics that this work does not have, or quantiles that need more I/Os
+	absent := func(name string) bool { // metrics that these workloads do not have, or quantiles that need more I/Os
 		_, q, quantile := iotax.Quantile(name)
 		return strings.HasPrefix(name, "fairness.") || strings.Contains(name, "serving") || strings.HasPrefix(name, "memory.") || strings.HasPrefix(name, "boot.") || strings.HasSuffix(name, ".stall.period") || name == iotax.ValueCPUHost || quantile && q > .5
 	}
@@ -86,7 +86,7 @@ func TestMetricsOfFio(t *testing.T) {
 	s.iotax("compare", "latest", "latest", "--metric", "sync.latency.mean", "--fail-on", "worse").works(t, exitOK, "sync latency mean")
 }
 
-// A metric that cannot be judged is refused before measuring.
+// Before measuring, iotax refuses a metric that it cannot judge.
 func TestMetricsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

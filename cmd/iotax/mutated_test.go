@@ -17,7 +17,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// mutate makes one to three small mistakes in a valid text, like those of people and programs.
+// mutate makes one to three small mistakes in a valid text, like those that people and programs make.
 func mutate(d *rand.Rand, text string) string {
 	words := []string{"null", "-1", "0", "1e999", "9999999999999999999999", "{}", "[]", "\x00", "\xff\xfe", "'", "\"", ":", "%", "$x", "${", "é", "\t", "~", "&a *a", "!!binary x", "|", ">", "---\n", "../..", "/", "NaN", "=", ";", ","}
 	b := []byte(text)
@@ -139,7 +139,7 @@ var mutableWords = []string{
 // target.
 var foreignOptions = []string{"opendi=/a", "write_iol=/a", "output=/a", "trigger=/a", "aux-path=/a", "write_iolog=/a", "exec_prerun=/a", "ioengine=external:/a", "mem=mmap:/a"}
 
-// mutableFake is a plan that runs at once, so that an overlooked mistake would start a run.
+// mutableFake is a plan for fake machines. It can start at once, so an overlooked mistake would start a run.
 const mutableFake = `name: at once
 baseline: a
 machines: {one: {fake: {}}, other: {fake: {}}}
@@ -160,8 +160,8 @@ func mended(stderr string) bool {
 	return strings.Contains(stderr, "hint:") || strings.Contains(stderr, "did you mean")
 }
 
-// TestMutatedInput gives the commands a thousand inputs with small mistakes. No input may cause a panic. A wrong input
-// must be refused before iotax measures or saves, with its position and a hint.
+// TestMutatedInput gives the commands a thousand inputs with small mistakes. No input may cause a panic. iotax must
+// refuse a wrong input before it measures or saves anything, with the position and a hint.
 func TestMutatedInput(t *testing.T) {
 	long.Test(t)
 	dir := t.TempDir()
@@ -186,7 +186,7 @@ func TestMutatedInput(t *testing.T) {
 	put("other.fio", "rwmixread=70\n")
 	runs := filepath.Join(dir, "runs.db")
 	refused := map[string]int{}
-	// refuse runs plan on an input. run must also refuse an input that plan refuses.
+	// refuse runs the plan command on an input. If plan refuses the input, the run command must refuse it, too.
 	refuse := func(kind, text string, words ...string) {
 		t.Helper()
 		code, _, stderr := try(t, text, append([]string{"plan"}, words...)...)

@@ -28,7 +28,7 @@ type outlet struct {
 // spoken maps common names of formats to their endings.
 var spoken = map[string]string{"text": "txt", "markdown": "md", "junit": "xml"}
 
-// add defines the flags. standard is the default of --format.
+// add defines the flags on c. standard is the default of --format.
 func (o *outlet) add(c *cobra.Command, formats []string, standard string) {
 	o.formats = slices.Sorted(slices.Values(formats))
 	var names, endings []string
@@ -70,7 +70,8 @@ func (o *outlet) known(name string) string {
 	return name
 }
 
-// check refuses a wrong format and a file that cannot be written, before the command does any work.
+// check refuses an unknown format and a file that cannot be written, before the command does any work. It also sets
+// a.json, and replaces a name such as "markdown" in o.format with its ending.
 func (o *outlet) check(a *app, c *cobra.Command) error {
 	chosen := c.Flags().Changed("format")
 	if a.json && !chosen {
@@ -141,7 +142,7 @@ func (o *outlet) write(a *app, document func(w io.Writer, format string) error) 
 		if format == "" {
 			format = o.format
 		}
-		mustUndo() // to remove the temporary file
+		mustUndo() // a signal must not leave the temporary file
 		if err := iotax.WriteWhole(path, 0o644, func(w io.Writer) error { return document(w, format) }); err != nil {
 			return written, &iotax.Error{Op: "write", On: path, Err: err}
 		}

@@ -68,7 +68,7 @@ func TestPausedInATrial(t *testing.T) {
 	}
 }
 
-// A run announces another one that measures on this host, even if it uses another store.
+// A run reports another run that measures on this host at the same time, even if that run uses another store.
 func TestAnnouncesOtherRun(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -59,7 +59,8 @@ With --yaml it prints the plan file.`,
 	return c
 }
 
-// costs returns the costs of p according to earlier runs in the store. plan does not create a missing store.
+// costs returns the costs of p, and the id of the earlier run in which they were measured, or "" if they are assumed.
+// It does not create a missing store.
 func (a *app) costs(ctx context.Context, p *plan.Plan) (schedule.Costs, string, error) {
 	note := func(format string, args ...any) { fmt.Fprintf(a.err, "iotax: "+format+"\n", args...) }
 	var db *store.Store
@@ -95,7 +96,7 @@ func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding,
 	return printSummary(a.out, p, c, from, found)
 }
 
-// shownSlots is the number of slots of the schedule that plan prints.
+// shownSlots is the number of schedule slots that plan prints. It only counts the remaining slots.
 const shownSlots = 12
 
 // printSummary writes how long p takes, how much it writes, the order of its trials, and the findings of lint.

@@ -256,7 +256,7 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	costs.Done = estimate.Done(part, opts.Trials)
 	show.Note("takes %s", estimate.Lines(part, costs, from)[0])
 	opts.Around = costs.Around
-	// Acknowledge the signal at once, because removing what the run made takes long if a machine hangs.
+	// Acknowledge the signal at once, because the cleanup takes long if a machine hangs.
 	heard := context.AfterFunc(ctx, func() { show.Note("interrupted; removing what was made (a second interrupt ends at once)") })
 	silent := saved.Beat(ctx, db, id)
 	r, runErr := run.Run(ctx, p, deps, opts)
@@ -273,8 +273,9 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	return a.finish(ctx, db, r, fl.out, runErr)
 }
 
-// testAccelerator finds out whether guests are emulated, for the estimate, if p has a guest on this host and no run has
-// tested it. It ignores errors, because the run will report them when it opens the guest.
+// testAccelerator tests, for the estimate, whether guests on this host are emulated. It does nothing if p has no such
+// guest, or if the result of an earlier test is known. It ignores errors, because the run reports them when it opens
+// the guest.
 func testAccelerator(ctx context.Context, p *plan.Plan, dir string, note func(string, ...any)) {
 	used := p.Used()
 	guest := func(m plan.Machine) bool { return m.Kind == vm.Kind.Name && m.On == "" && used[m.Name] }
@@ -284,7 +285,7 @@ func testAccelerator(ctx context.Context, p *plan.Plan, dir string, note func(st
 	}
 }
 
-// progress returns a display of a run on standard error.
+// progress returns a display that shows the progress of a run on standard error.
 func (a *app) progress() *progress.Progress {
 	level := progress.Normal
 	switch {

@@ -51,7 +51,7 @@ func TestInterruptedRun(t *testing.T) {
 	}
 }
 
-// The shard that ends last reports that the run compares nothing. Its exit status is that of its own part.
+// The shard that ends last reports that the run compares nothing, but its exit status depends only on its own part.
 func TestLastShardHasItsOwnStatus(t *testing.T) {
 	_, db := storeOf(t, nil, leftover.Self())
 	var part iotax.Run

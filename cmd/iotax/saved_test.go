@@ -19,7 +19,7 @@ import (
 	"iotax/internal/store"
 )
 
-// storeOf makes a store with runs of these statuses, by id. Each run records the given runner.
+// storeOf makes a store with the given runs, a map from ids to statuses. Each run records the given runner.
 func storeOf(t *testing.T, runs map[string]iotax.Status, runner leftover.Runner) (path string, db *store.Store) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "iotax.db")
@@ -40,14 +40,14 @@ func storeOf(t *testing.T, runs map[string]iotax.Status, runner leftover.Runner)
 
 func cli(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a command that is not refused may serve or measure
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a command that iotax does not refuse may serve or measure for a long time
 	defer cancel()
 	var out, errs bytes.Buffer
 	code = Main(ctx, args, strings.NewReader(""), &out, &errs)
 	return code, out.String(), errs.String()
 }
 
-// A shell passes an empty argument for an unset variable. iotax refuses it for every argument and flag.
+// A shell passes an empty argument for an unset variable. iotax refuses an empty value for every argument and flag.
 func TestEmptyWords(t *testing.T) {
 	path, db := storeOf(t, map[string]iotax.Status{"a1": iotax.Done}, leftover.Self())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())

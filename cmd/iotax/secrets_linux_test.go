@@ -44,7 +44,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := map[string]bool{} // the user's own command line, which the test starts
+	own := map[string]bool{} // the command lines that the test itself starts, as a user would
 	stop, seen := make(chan struct{}), make(chan map[string]bool)
 	go func() {
 		found := map[string]bool{}
@@ -85,8 +85,8 @@ measure: {trial: 200ms, ramp: 0s, rounds: 1}
 `, d.port, password, s.path("b")))
 	run("run", "plan.yaml", "-o", "report.html", "-o", "report.md", "-o", "report.json").works(t, 0)
 	run("export", "-o", "report.csv").works(t, 0)
-	// A command and a hook that print their environment. iotax removes its own secrets from it. Secrets for the user's
-	// commands are passed on, but not saved.
+	// Run a command and a hook that print their environment. iotax removes its own secrets from this environment. It
+	// passes on secrets for the user's commands, but does not save them.
 	s.write("env.yaml", `
 targets: {a: {dir: a}, b: {dir: b}}
 workloads: {env: {command: {shell: true, run: "env; env >&2", setup: "env"}}, wrong: {command: {shell: true, run: "env >&2; exit 3"}}}
@@ -100,14 +100,14 @@ workloads: {hook: {command: {run: "true", setup: "env >&2; exit 3"}}}
 measure: {rounds: 1}
 `)
 	run("run", "hook.yaml", "--keep-going").refuses(t, 1, "PGPASSWORD=[$PGPASSWORD]")
-	// A server that accepts no key, so that ssh tries all methods of authentication.
+	// Log in as an unknown user, so that the SSH client tries all methods of authentication.
 	s.write("plan2.yaml", strings.Replace(fmt.Sprintf(`
 machines: {there: {ssh: {host: 127.0.0.1, port: %d, user: nobody-here, config: none, known_hosts: KNOWN, password_file: %s}}}
 targets: {host: {dir: a}, there: {on: there, dir: /tmp}}
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}
 `, d.port, password), "KNOWN", s.path("known"), 1))
 	run("run", "plan2.yaml")
-	// Secrets in the URLs of targets and stores.
+	// Pass secrets in the URLs of targets and stores.
 	for _, args := range [][]string{
 		{"run", "dir:a", "ssh://me:" + next() + "@127.0.0.1:1/tmp"},
 		{"plan", "dir:a", "ssh://me:" + next() + "@127.0.0.1:1/tmp"},
@@ -120,7 +120,7 @@ workloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}
 			t.Errorf("%q works", args[:2])
 		}
 	}
-	// Keys of an object store from the environment and from a file, right and wrong ones.
+	// Take the keys of an object store from the environment and from a file.
 	addr := s.s3("bench")
 	s.write("bucket.yaml", fmt.Sprintf(`
 targets:
@@ -131,7 +131,7 @@ workloads: {put: {object: {size: 64KiB, count: 2}}}
 measure: {rounds: 1}
 `, addr, keys, s.path("a"), s.storeProgram()))
 	run("run", "bucket.yaml", "--keep-going", "-o", "bucket.html", "-o", "bucket.json").works(t, 1)
-	// iotax serve with the right token, a wrong one, and without a token.
+	// Request a page from iotax serve with the right token, a wrong token, and no token.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -248,7 +248,7 @@ measure: {trial: 100ms, ramp: 0s, rounds: 2}
 			}
 		}
 	}
-	// Plans with escape sequences are refused, and no escape sequence reaches the terminal.
+	// No escape sequence of a plan reaches the terminal.
 	s.write("esc.yaml", "targets: {\"a\\u001b]0;x\\u0007\": {dir: a}, b: {dir: b}}\nworkloads: {w: {fio: {size: 4MiB}}}\nmeasure: {trial: 100ms, ramp: 0s, rounds: 1}\n")
 	if r := s.iotax("run", "esc.yaml"); strings.ContainsAny(r.stdout+r.stderr, "\x1b\x07\u009b") {
 		t.Errorf("control characters on the terminal: %q", r.stdout+r.stderr)

@@ -17,7 +17,7 @@ import (
 	"iotax/internal/web"
 )
 
-// tokenVariable names the environment variable with the token of serve. --token-file overrides it.
+// tokenVariable names the environment variable with the token of iotax serve. --token-file overrides the variable.
 const tokenVariable = "IOTAX_TOKEN"
 
 func (a *app) serveCommand() *cobra.Command {
@@ -95,7 +95,8 @@ func hostname() string {
 	return "localhost"
 }
 
-// serveToken reads the token from the file or, without a file, from the environment.
+// serveToken returns the token in the file at path. If path is "", it returns the token from the environment, which may
+// be "". It returns an error if the file is empty or has several lines.
 func serveToken(path string) (string, error) {
 	if path == "" {
 		return strings.TrimSpace(os.Getenv(tokenVariable)), nil

@@ -13,7 +13,7 @@ import (
 	"iotax/internal/terminal"
 )
 
-// shardFlags select the part of a run that this process measures.
+// shardFlags are the flags that select the part of a run that this process measures.
 type shardFlags struct {
 	text  string
 	id    string
@@ -41,7 +41,7 @@ func (s *shardFlags) check(resuming bool) (err error) {
 	return nil
 }
 
-// finishPart prints the report if all shards have ended. It returns the exit status of this shard.
+// finishPart prints the report if all shards have ended. It returns an error that sets the exit status of this shard.
 func (a *app) finishPart(ctx context.Context, db *store.Store, r *iotax.Run, out *outlet, s run.Shard, runErr error) error {
 	ctx = context.WithoutCancel(ctx)
 	whole, err := db.Get(ctx, r.ID)

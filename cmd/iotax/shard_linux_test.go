@@ -135,7 +135,7 @@ measure: {trial: 200ms, ramp: 20ms, rounds: {min: 2, max: 8}, cold: false}
 	s.iotax("run", "--resume=cut").works(t, exitOK)
 	s.iotax("rm", "cut", "--yes").works(t, exitOK)
 
-	// A killed shard is reported, and the same command starts it again.
+	// The report names a killed shard. The same command starts that shard again.
 	part := func(shard string) []string { return args("--id", "killed", "--rounds", "4", "--shard", shard) }
 	r = s.start(nil, part("0/2")...)
 	r.said("round 1/")
@@ -154,8 +154,8 @@ measure: {trial: 200ms, ramp: 20ms, rounds: {min: 2, max: 8}, cold: false}
 	}
 }
 
-// diedElsewhere kills a shard on another host and an undivided run. Both count as running, and are not taken over,
-// until they have not reported to the store for several minutes.
+// diedElsewhere kills a shard and an undivided run on a host with another name. iotax counts both as running, and does
+// not take them over, until they have not reported to the store for several minutes.
 func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string) []string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -127,7 +127,8 @@ func showTrials(out io.Writer, r *iotax.Run, trials iter.Seq2[*iotax.Trial, erro
 	return w.Flush()
 }
 
-// headline returns the value of the first metric of the trial's workload, or why the trial has no value.
+// headline returns the value of the first metric of the trial's workload. For a failed or discarded trial, it returns
+// the reason. It returns "-" if the trial does not have the metric.
 func headline(r *iotax.Run, t *iotax.Trial) string {
 	switch {
 	case t.Err != "":

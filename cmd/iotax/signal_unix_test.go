@@ -44,11 +44,11 @@ func TestFirstSignal(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer cmd.Process.Kill()
-			if args[1] == "-" { // more than fits into the pipe, so iotax is reading
+			if args[1] == "-" { // write more than the pipe holds, so that iotax is already reading
 				if _, err := stdin.Write(bytes.Repeat([]byte("hello\n"), 1<<20)); err != nil {
 					t.Fatal(err)
 				}
-			} else { // blocks until iotax opens it
+			} else { // OpenFile blocks until iotax opens the FIFO
 				f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
 				if err != nil {
 					t.Fatal(err)

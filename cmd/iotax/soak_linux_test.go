@@ -79,7 +79,7 @@ type level struct {
 	memory        float64 // resident, in bytes
 }
 
-// watched samples the levels of r until it ends.
+// watched samples the levels of r until r ends.
 func (r *running) watched() (levels []level) {
 	proc := filepath.Join("/proc", strconv.Itoa(r.cmd.Process.Pid))
 	for begin := time.Now(); ; {
@@ -105,7 +105,8 @@ func (r *running) watched() (levels []level) {
 	}
 }
 
-// flat fails the test if memory or open files grew during the run whose result is got.
+// flat fails the test if the memory or the number of open files in levels grew during the run. got is the result of the
+// run.
 func flat(t *testing.T, trials int, levels []level, got result) {
 	t.Helper()
 	if got.code != 0 {
@@ -114,7 +115,7 @@ func flat(t *testing.T, trials int, levels []level, got result) {
 	if n := strings.Count(got.stderr, "  round "); n < trials {
 		t.Fatalf("%d trials of %d: %s", n, trials, got)
 	}
-	// The first fifth is warm-up. The second fifth is compared with the last.
+	// Compare the second fifth of the run with the last fifth. The first fifth is warm-up.
 	early, late := between(levels, trials/5, 2*trials/5), between(levels, 4*trials/5, trials)
 	if len(early) == 0 || len(late) == 0 {
 		t.Fatalf("%d looks, of which %d early and %d late", len(levels), len(early), len(late))
@@ -125,12 +126,12 @@ func flat(t *testing.T, trials int, levels []level, got result) {
 	m0, m1, f0, f1 := middle(early, memory), middle(late, memory), least(early, files), least(late, files)
 	t.Logf("%d trials: %.1f MiB and %.0f files early, %.1f MiB and %.0f files late; at most %.1f MiB", trials, m0/(1<<20), f0, m1/(1<<20), f1,
 		slices.MaxFunc(levels, func(a, b level) int { return int(a.memory - b.memory) }).memory/(1<<20))
-	// A run keeps less than a hundred bytes of each trial for the stop rule and the checks. That is less than the garbage
-	// collector's variation.
+	// A run keeps less than a hundred bytes of each trial for the stop rule and the checks. That is less than the
+	// garbage collector's variation.
 	if m1 > 1.1*m0+2<<20 {
 		t.Errorf("memory grew from %.1f to %.1f MiB", m0/(1<<20), m1/(1<<20))
 	}
-	if f1 > f0+4 { // in 150 trials, a leak in every tenth would be about nine files
+	if f1 > f0+4 { // in 150 trials, a leak in every tenth trial would add about nine files
 		t.Errorf("open files grew from %.0f to %.0f", f0, f1)
 	}
 }
@@ -144,12 +145,12 @@ func between(all []level, from, to int) (out []level) {
 	return out
 }
 
-// least returns the smallest value of the levels.
+// least returns the smallest value that `of` returns for the levels.
 func least(all []level, of func(level) float64) float64 {
 	return of(slices.MinFunc(all, func(a, b level) int { return cmp.Compare(of(a), of(b)) }))
 }
 
-// middle returns the median value of the levels.
+// middle returns the median of the values that `of` returns for the levels.
 func middle(all []level, of func(level) float64) float64 {
 	var vs []float64
 	for _, l := range all {
@@ -160,7 +161,7 @@ func middle(all []level, of func(level) float64) float64 {
 }
 
 // soakFake is the program `soaked-iotax FILE N DIR DIR`. It measures N rounds on two fake machines with a workload that
-// does nothing and reports the values of an fio result. The rest is the code of `iotax run`.
+// does nothing and reports the values of an fio result. Apart from that, it runs the code of `iotax run`.
 func soakFake() {
 	err := func() error {
 		raw, err := os.ReadFile(os.Args[1])

@@ -49,11 +49,11 @@ type planFlags struct {
 	profile   bool
 
 	flags     *pflag.FlagSet
-	names     []string                // the names of all these flags
+	names     []string                // names of flags that cannot be combined with --resume
 	overrides []func(m *plan.Measure) // set the fields whose flags are given
 }
 
-// override defines a flag that overrides a field of the plan's measure.
+// override defines a flag that overrides a field in the measure section of the plan.
 func override[T any](pf *planFlags, c *cobra.Command, name, usage string, parse func(string) (T, error), field func(*plan.Measure) *T) {
 	var v T
 	typedFlag(c, &v, name, usage, parse)
@@ -112,8 +112,8 @@ func (pf *planFlags) add(c *cobra.Command) {
 	c.ValidArgsFunction = completeTargets
 }
 
-// workloadWords is a flag that may be repeated. Its value is a list of words separated by commas, or one fio command
-// line, which is not split.
+// workloadWords is a flag that may be repeated. Its value is a list of words separated by commas, or a single command:
+// a fio command line or command:CMD. A command is not split.
 type workloadWords []string
 
 func (w *workloadWords) String() string { return strings.Join(*w, ",") }
@@ -150,7 +150,8 @@ func (pf *planFlags) command(c *cobra.Command, args []string) ([]string, error) 
 	return args[:n], nil
 }
 
-// load returns the plan that args name: a suite, a plan file, "-" for standard input, or targets.
+// load returns the plan that args name, with the changes that the flags request. args contains a suite, a plan file,
+// "-" for standard input, or targets.
 func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	p, err := pf.read(args, stdin)
 	if err != nil {
@@ -205,7 +206,7 @@ func (pf *planFlags) read(args []string, stdin io.Reader) (*plan.Plan, error) {
 	return p, pf.keep(p)
 }
 
-// elsewhere returns a suite's plan with other targets.
+// elsewhere returns the plan of the suite with the given targets instead of the suite's own.
 func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan.Plan, error) {
 	p, err := plan.Parse(name, src, kinds.All())
 	if err != nil {
@@ -225,8 +226,8 @@ func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan
 	return at, pf.keep(at)
 }
 
-// kinds returns all kinds. A plan with a list of nodes for a pod gets one target for each node. New pods whose spec
-// names no node use the nodes of --nodes.
+// kinds returns all kinds. A plan with a list of nodes for a pod gets one target for each node. Pods that iotax creates
+// use the nodes of --nodes if their spec names no node.
 func (pf *planFlags) kinds() plan.Kinds {
 	ks := kinds.All()
 	for i := range ks.Machines {
@@ -243,7 +244,7 @@ func metricFlag(c *cobra.Command, to *[]string, use string) {
 	completeBy(c, "metric", completeMetrics)
 }
 
-// choose replaces the judged metrics of p by those in --metric.
+// choose replaces the headline metrics of p's workloads with those of --metric.
 func (pf *planFlags) choose(p *plan.Plan) error {
 	if len(pf.metrics) == 0 {
 		return nil
@@ -322,8 +323,8 @@ func (pf *planFlags) keep(p *plan.Plan) error {
 	return nil
 }
 
-// choose returns the names that words select. A name may itself contain a comma, so choose tries to join consecutive
-// words, the most words first.
+// choose returns the names that words select. A name may itself contain a comma, so choose joins as many
+// consecutive words as possible.
 func choose(names, words []string) ([]string, error) {
 	var chosen []string
 	for i := 0; i < len(words); {

@@ -22,7 +22,8 @@ type limit struct {
 	joined    string // the file through which a process joins the group
 }
 
-// limited makes the control group, which is removed at the end of the test.
+// limited makes a control group for the block device that stores the file or directory at the path `device`. The
+// cleanup of the test removes the group.
 func (s *stage) limited(device string) *limit {
 	s.t.Helper()
 	needsRoot(s.t)
@@ -63,10 +64,10 @@ func (l *limit) set(n int) {
 	}
 }
 
-// The kernel limits the reads of a device far below its speed, and changes the limit while fio measures: burst credit
-// that runs out, a volume that warms up, a neighbour that comes and goes. For each change, exactly the matching one of
-// the rules about the course of a trial must report a finding. For a constant limit, none of them may. The queue is
-// deep enough to cover the time that fio may wait for a CPU.
+// The kernel limits the rate of reads to much less than the device could reach. It changes the limit while fio
+// measures, as if burst credit ran out, a volume warmed up, or a neighbour came and went. For each change, the matching
+// rule about the course of a trial must report a finding, and no other such rule may. For a constant limit, no such
+// rule may report a finding. The queue is deep enough to cover the time that fio may wait for a CPU.
 func TestFindsThrottledDisk(t *testing.T) {
 	long.Test(t)
 	const seconds = 12

@@ -12,8 +12,8 @@ import (
 	"iotax/internal/leftover"
 )
 
-// nights makes a store with n nightly runs. From night 14 on, the target's p99 is twice as long, and its rate is
-// unchanged.
+// nights makes a store with n nightly runs, and returns its path. From night 14 on, the guest's p99 latency is twice as
+// long, but its rate does not change.
 func nights(t *testing.T, n int) (path string) {
 	t.Helper()
 	path, db := storeOf(t, nil, leftover.Self())

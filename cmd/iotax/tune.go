@@ -141,7 +141,7 @@ func (a *app) tune(ctx context.Context, fl *tuneFlags, args []string) error {
 			return err
 		}
 	}
-	same := *p // without the budget, because a search may resume with another one
+	same := *p // without the budget, because a search may resume with another budget
 	same.Measure.Budget = 0
 	text, err := same.YAML()
 	if err != nil {
@@ -192,7 +192,7 @@ var errBudgetSpent = errors.New("the budget is spent")
 type matrix struct {
 	entry   string
 	factors []tune.Factor
-	targets map[string]plan.Target // by the text of the combo
+	targets map[string]plan.Target // keys are combinations, formatted with fmt.Sprint
 }
 
 // matrixOf returns the matrix of p. It refuses a plan with several workloads, and a last entry that has no lists or
@@ -279,8 +279,8 @@ type tuneStep struct {
 	Done   bool         `json:"done"`
 }
 
-// pace returns the mean time of a trial so far, including its share of opening and closing targets. It is 0 if no step
-// is complete, and ignores interrupted steps.
+// pace returns the mean time of a trial so far, including its share of opening and closing targets. It ignores
+// interrupted steps, and returns 0 if no other step is complete.
 func (t *tuning) pace(ctx context.Context) (time.Duration, error) {
 	took, trials := time.Duration(0), 0
 	for _, step := range t.state.Steps {
@@ -650,7 +650,7 @@ func (t *tuning) print(ctx context.Context, s *tune.Search, r *tune.Result) erro
 	return err
 }
 
-// gainText formats a gain: "1.2× [1.1–1.3]".
+// gainText formats a gain, for example "1.2× [1.1–1.3]". It returns "" if the gain has no estimate.
 func gainText(g tune.Gain) string {
 	if math.IsNaN(g.Estimate) {
 		return ""

@@ -11,9 +11,9 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// tuned writes a program and a plan that runs it, with the options a to f and two directories. It returns the directory
-// that is on a tmpfs. The program prints a time: 100 ms with 2 % noise. Options b and e make it faster, and even more
-// so together.
+// tuned writes a program, and a plan that runs the program with the options a to f in two directories. It returns the
+// directory that is on a tmpfs. The program prints a time: 100 ms with 2 % noise. Options b and e each reduce the
+// time, and together they reduce it even more.
 func (s *stage) tuned() (memory string) {
 	s.t.Helper()
 	memory, err := os.MkdirTemp("/dev/shm", "e2e-")
@@ -61,7 +61,7 @@ func TestTune(t *testing.T) {
 		Runs         []string
 	}
 	args := []string{"tune", "tune.yaml", "--for", "took", "--state", s.path("tune"), "--json", "-q"}
-	// No run has shown yet how long a trial takes.
+	// No earlier run shows how long a trial takes.
 	s.iotax(append(args, "--budget", "1m")...).works(t, exitError, "the budget is spent: the next 32 trials", "--budget continues")
 	r := s.iotax(append(args, "--budget", "1h")...)
 	r.works(t, exitOK)
@@ -158,7 +158,7 @@ func TestTuneWords(t *testing.T) {
 	s.iotax("tune", s.mkdir("a"), "qemu:virtiofs", "--for", "write.iops", "--budget", "20s", "--state", s.path("other")).works(t, exitError, "combinations of 24", "the budget is spent")
 }
 
-// A search that cannot work is refused before measuring.
+// tune refuses a search that cannot work before it measures anything.
 func TestTuneRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

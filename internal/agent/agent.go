@@ -113,7 +113,7 @@ func result[In, Out any](ctx context.Context, s *Session, m iotax.Machine, name 
 	return err
 }
 
-// with calls do with the session of m.
+// with calls `do` with the session of m, which it opens if necessary.
 func with(ctx context.Context, m iotax.Machine, do func(*Session) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -79,7 +79,7 @@ var (
 	})
 )
 
-// far makes this host act as another machine: its agent is a separate process.
+// far presents this host as another machine, whose agent is a separate process.
 type far struct {
 	iotax.Machine
 	agent.Link

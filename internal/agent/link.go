@@ -22,15 +22,15 @@ import (
 type Link struct {
 	// Start starts the agent. If it is nil, a command on the machine starts the agent.
 	Start func(ctx context.Context) (*Session, error)
-	// Program is the path of the agent's program if the machine already has it. If it is "", iotax copies the agent
-	// there.
+	// Program is the path of the agent's program if the machine already has it. If Program is "", iotax copies the
+	// agent to the machine.
 	Program string
 
 	// Log receives progress messages for the user; nil discards them. Set it before the first call.
 	Log func(format string, args ...any)
 
-	// Patience limits how long the agent may take to start; 0 means two minutes. While iotax copies the agent, each write
-	// restarts the time.
+	// Patience limits how long the agent may take to start; 0 means two minutes. While iotax copies the agent, each
+	// write restarts the time.
 	Patience time.Duration
 
 	programs func() ([]program, error) // replaces carried if not nil
@@ -46,7 +46,7 @@ func LinkOf(m iotax.Machine) *Link {
 	return link
 }
 
-// Session returns the session with the agent on m. It starts the agent if it is not running.
+// Session returns the session with the agent on m. It starts the agent if no session is open.
 func (l *Link) Session(ctx context.Context, m iotax.Machine) (*Session, error) {
 	for {
 		l.mu.Lock()

@@ -27,7 +27,7 @@ type program struct {
 	open   func() (io.ReadCloser, error)
 }
 
-// unames maps a system to the output of uname -s and uname -m there, joined with a slash.
+// unames maps a system to the output of uname -s and uname -m on it, joined with a slash.
 var unames = map[string]string{
 	"linux/amd64":  "Linux/x86_64",
 	"linux/arm64":  "Linux/aarch64",
@@ -45,8 +45,8 @@ var carried = sync.OnceValues(func() ([]program, error) {
 	return []program{p}, err
 })
 
-// Unpack returns the path of the embedded agent for a system, as a file agent-SHA256 in dir. It returns "" if this
-// program has no embedded agents.
+// Unpack writes the embedded agent for a system to the file agent-SHA256 in dir, unless the file already exists. It
+// returns the path of the file, or "" if this program has no embedded agents.
 func Unpack(dir, system string) (string, error) {
 	if embedded == nil {
 		return "", nil
@@ -93,7 +93,7 @@ func programsOf(dir fs.FS) (all []program, err error) {
 			if err != nil {
 				return nil, err
 			}
-			return gzip.NewReader(f) // a file in memory: nothing needs to be closed
+			return gzip.NewReader(f) // f is in memory and need not be closed
 		}})
 	}
 	if err == nil && len(all) == 0 {

@@ -113,7 +113,7 @@ func Exec(ctx context.Context, args ...string) (string, error) {
 	return string(out), err
 }
 
-// A toolError is the error of a program that failed. Its text is the program's standard error.
+// A toolError is the error of a program that failed. Its text is the program's name and its standard error.
 type toolError struct {
 	text  string
 	cause error

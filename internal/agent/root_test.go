@@ -19,8 +19,7 @@ var ids = agent.New("test ids", func(context.Context, none) (string, error) {
 	return fmt.Sprint(os.Geteuid(), " ", caller, " ", called), nil
 })
 
-// otherUser runs the commands of far as another user. The field sudo is a shell script that replaces
-// the sudo program.
+// otherUser runs the commands of far as another user. The field sudo is a shell script that replaces the sudo program.
 type otherUser struct {
 	*far
 	sudo string

@@ -36,7 +36,8 @@ type (
 )
 
 // Here returns the machine on which a function runs, so that the function can run commands. On another machine, the
-// commands do not inherit the label of the caller's run: see leftover.Environ.
+// commands do not inherit the label of the caller's run: see leftover.Environ. Here returns nil if ctx is not the
+// context of a function.
 func Here(ctx context.Context) iotax.Machine {
 	h, _ := ctx.Value(hereKey{}).(here)
 	return h.Machine
@@ -79,8 +80,8 @@ func Main(m iotax.Machine) {
 	os.Exit(status)
 }
 
-// EnclosedProgram is the path of the agent's program in a container that Enclose starts. It is the program of the
-// container's first process, so no copy is needed. A small guest may have no space for one.
+// EnclosedProgram is the path of the agent's program in a container that Enclose starts. The container's first process
+// runs this program, so no copy is needed. A small guest may have no space for a copy.
 const EnclosedProgram = "/proc/1/exe"
 
 // Enclose returns the command that starts a session in a container on Linux: in new mount, PID, IPC and UTS namespaces,

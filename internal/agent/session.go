@@ -100,7 +100,7 @@ type Session struct {
 	Program string // path of the agent's program on the machine
 
 	mux  *yamux.Session
-	end  func(ctx context.Context)       // ends the program; nil if closing the streams does so
+	end  func(ctx context.Context)       // ends the program; nil if closing the connection ends it
 	died func(ctx context.Context) error // waits until the program ends, and returns why; may be nil
 
 	silent atomic.Bool // Watch has ended the session

@@ -64,7 +64,7 @@ func (w *world) search() *Search {
 	return &Search{Deps: w.deps(), State: &State{Good: w.versions[0], Bad: w.versions[len(w.versions)-1]}, Margin: 0.05, Least: 6, Most: 300}
 }
 
-// score counts the studies with a right, a wrong and no result. trials is the mean number of trials.
+// score counts the studies with a right result, a wrong result and no result. trials is the total number of trials.
 type score struct {
 	right, wrong, unsure int
 	trials               float64
@@ -88,8 +88,8 @@ func (s *score) add(w *world, r Result) {
 	s.trials += float64(w.spent)
 }
 
-// naive measures both builds n times in each step, one after the other. It calls a version slow if a one-sided t-test
-// finds a slowdown at the 5 % level.
+// naive measures each of the two builds n times in each step, without pairs. It calls a version slow if a one-sided
+// t-test finds a slowdown at the 5 % level.
 func naive(w *world, n int) Result {
 	slow := func(i int) bool {
 		var x [2]stat.Sample

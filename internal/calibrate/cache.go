@@ -17,8 +17,8 @@ import (
 	"iotax"
 )
 
-// A Setup identifies the setup that a calibration is valid for. If any of its facts changes, the setup needs a new
-// calibration.
+// A Setup identifies the hardware and software that a calibration is valid for. If any of its facts changes, the setup
+// needs a new calibration.
 type Setup struct {
 	Facts map[string]string `json:"facts"`
 }
@@ -70,7 +70,8 @@ func (r Setup) Key() string {
 // A Cache stores calibrations as files in a directory, one for each setup.
 type Cache struct{ Dir string }
 
-// An entry is the content of a cache file. Its facts are only for human readers; the file name is the key.
+// An entry is the content of a cache file, whose name is the key of the setup. Of the facts, iotax reads only machine
+// and hostname. The others are for human readers.
 type entry struct {
 	Version     int               `json:"version"`
 	Setup       map[string]string `json:"setup"`

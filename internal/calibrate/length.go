@@ -10,8 +10,8 @@ import (
 	"iotax/stat"
 )
 
-// Limits of the proposed trial length. A shorter trial is not useful, and in a longer one a single disturbance costs
-// too much time.
+// Limits of the proposed trial length. A shorter trial is not useful. In a longer trial, a single disturbance costs too
+// much time.
 const (
 	leastTrial = 5 * time.Second
 	mostTrial  = 60 * time.Second
@@ -48,7 +48,7 @@ func components(trials []*iotax.Trial, workload, metric string, d []float64) (c 
 	return c, math.Max(0, setUp/float64(count)), true
 }
 
-// logs returns the logarithms of the trial's one-second series of metric.
+// logs returns the logarithms of the positive values in the trial's one-second series of metric.
 func logs(t *iotax.Trial, metric string) []float64 {
 	for _, s := range t.Series {
 		if s.Name != metric {

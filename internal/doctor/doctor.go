@@ -41,8 +41,9 @@ type Options struct {
 	CacheDir string        // its file system needs space for kernels and images
 	TempDir  string        // where test files are created and measured; "" means /var/tmp, or os.TempDir on Windows
 
-	// These check what guests, servers and stores require. Each returns a line for the user, or an error if the
-	// requirement is missing, preferably an iotax.Error with a hint. They run concurrently with the same deadline.
+	// These functions check the requirements of guests, servers and stores. Each returns a line for the user, or an
+	// error if the requirement is missing, preferably an iotax.Error with a hint. They run concurrently with the same
+	// deadline.
 	Kernel    func(ctx context.Context) (string, error) // kernel and modules
 	Accel     func(ctx context.Context) (string, error) // acceleration that can boot a guest
 	Virtiofsd func(ctx context.Context) (string, error)
@@ -50,7 +51,7 @@ type Options struct {
 	Profile   func(ctx context.Context) (string, error) // whether processes can be profiled
 	Store     func(ctx context.Context) (string, error) // the object store that the suite cluster starts
 
-	// These return the version and the address of the service.
+	// These functions return the version and the address of the service.
 	Docker, Podman, Kubernetes func(ctx context.Context) (string, error)
 
 	// Leftovers describes what crashed runs left on this host (here), and lists the other places that they used

@@ -15,7 +15,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// scripted answers commands by the start of their command line. All other commands are not found.
+// scripted is a machine that answers commands by the start of their command line. All other commands are not found.
 type scripted map[string]answer
 
 type answer struct {

@@ -146,7 +146,6 @@ func (e *examiner) fio(ctx context.Context) Check {
 	if c.Status != OK {
 		return c
 	}
-	// fio 3.0 introduced json+.
 	version := strings.TrimPrefix(c.Detail, "fio-")
 	major, _, _ := strings.Cut(version, ".")
 	if n, err := strconv.Atoi(major); err != nil || n < 3 {

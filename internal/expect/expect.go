@@ -160,7 +160,7 @@ func (e Expectation) Contradicts(other Expectation, unit string) bool {
 	a, err := above.Bound(unit)
 	b, err2 := below.Bound(unit)
 	if err != nil || err2 != nil {
-		return false // the caller has already rejected them
+		return false // the caller has already rejected such limits
 	}
 	return b < a || a == b && len(e.Op)+len(other.Op) < 4
 }

@@ -57,13 +57,14 @@ func (b Build) source(i int) string {
 
 func (b Build) object(i int) string { return b.source(i) + ".o" }
 
-// header returns the path that header i would have in the header directory dir. It exists in only one of the headerDirs
-// directories.
+// header returns the path that header i would have in the header directory dir. Only one of the headerDirs directories
+// contains header i.
 func (b Build) header(dir, i int) string {
 	return filepath.Join(b.Dir, fmt.Sprintf("include%d", dir), fmt.Sprintf("header%05d.h", i))
 }
 
-// Contents are numbered consecutively: first the sources, from 0, then the headers, then the objects.
+// headerNumber and objectNumber return the content number of a header and of an object. The sources have the numbers
+// from 0, followed by the headers and the objects.
 func (b Build) headerNumber(i int) int { return b.Sources + i }
 func (b Build) objectNumber(i int) int { return b.Sources + b.Headers + i }
 
@@ -89,8 +90,8 @@ func makeSources(ctx context.Context, b Build) (none struct{}, err error) {
 	return none, err
 }
 
-// compute uses CPU time for the given duration. It returns a checksum, so that the Go compiler does not remove the
-// loop.
+// compute computes checksums of block until it has used the given CPU time. It returns a checksum, so that the Go
+// compiler does not remove the loop.
 func compute(long time.Duration, block []byte) (sum uint32) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -51,7 +51,7 @@ func TestBuild(t *testing.T) {
 	for says, harm := range map[string]func() error{
 		"no such file":           func() error { return os.Remove(b.source(40)) },
 		"does not hold what was": func() error { return os.WriteFile(b.header(0, 0), make([]byte, headerSize), 0o600) },
-		"was never created":         func() error { return os.WriteFile(b.header(0, 5), nil, 0o600) },
+		"was never created":      func() error { return os.WriteFile(b.header(0, 5), nil, 0o600) },
 		"make the archive":       func() error { return os.WriteFile(archived, nil, 0o600) },
 		"compile":                func() error { return os.WriteFile(b.object(3), nil, 0o600) },
 	} {

@@ -13,7 +13,7 @@ func stat(path string) error {
 	return err
 }
 
-// lstat returns whether a path is a directory, and its size. The size of a link is 0.
+// lstat reports whether a path is a directory, and returns its size. The size of a link is 0.
 func lstat(path string) (dir bool, size int64, err error) {
 	st, err := os.Lstat(path)
 	if err != nil {

@@ -30,7 +30,7 @@ func open(path string, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// lstat returns whether a path is a directory, and its size.
+// lstat reports whether a path is a directory, and returns its size.
 func lstat(path string) (dir bool, size int64, err error) {
 	var st syscall.Stat_t
 	err = again(func() error { return syscall.Lstat(path, &st) })
@@ -63,7 +63,7 @@ func read(path string, buf []byte) ([]byte, error) {
 	return buf[:max(0, n)], errors.Join(err, syscall.Close(fd))
 }
 
-// list returns the names in a directory, and the number of system calls that it made for them.
+// list returns the names in a directory, and the number of system calls that read them into buf.
 func list(path string, buf []byte) (names []string, asked int, err error) {
 	fd, err := open(path, syscall.O_RDONLY|syscall.O_DIRECTORY)
 	if err != nil {
@@ -95,7 +95,7 @@ func unlink(path string) error { return again(func() error { return syscall.Unli
 func mkdir(path string) error  { return again(func() error { return syscall.Mkdir(path, 0o755) }) }
 func rmdir(path string) error  { return again(func() error { return syscall.Rmdir(path) }) }
 
-// dataSync is the flag for opening a file that makes every write durable.
+// dataSync is the open flag that makes every write to a file durable.
 const dataSync = syscall.O_DSYNC
 
 // fsync asks the system to make a file durable. On macOS, the data may remain in the drive's cache.

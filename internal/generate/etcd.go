@@ -42,8 +42,9 @@ const (
 
 func (e Etcd) value() int { return e.Entry - 252 }
 
-// Space returns an upper bound for the size of all files in bytes, rounded up to MiB. It counts two segments more than
-// are kept. It counts four times the size of the keys' entries, because bbolt copies the pages that it changes.
+// Space returns an upper bound for the size of all files in bytes, rounded up to MiB. It allows for two segments more
+// than the log keeps. It also allows for four times the size of the keys' entries, because bbolt copies the pages that
+// it changes.
 func (e Etcd) Space() int64 {
 	const mib = 1 << 20
 	return ((segments+2)*segmentSize + 4*int64(e.Keys)*int64(e.Entry) + 17*mib - 1) / mib * mib
@@ -62,7 +63,8 @@ var TryEtcd = agent.New("try the page file of etcd", func(_ context.Context, dir
 	return none, errors.Join(err, os.RemoveAll(dir))
 })
 
-// DoEtcd does the I/O for Ramp and Length. Then it reads the log and the page file back.
+// DoEtcd does the I/O for Ramp, without measuring it, and then for Length. Then it reads the log and the page file
+// back.
 var DoEtcd = agent.New("do the I/O of etcd", doEtcd)
 
 // A journal is the write-ahead log.
@@ -99,7 +101,8 @@ func (j *journal) allocate() {
 	}()
 }
 
-// cut starts a new segment.
+// cut closes the open segment and starts the next one. It removes the oldest segment if more than `segments` exist, and
+// starts to allocate another segment.
 func (j *journal) cut() error {
 	s := <-j.next
 	j.next = nil

@@ -13,7 +13,7 @@ import (
 	"iotax"
 )
 
-// The middle of a bin differs from the observed value by at most 1/128, whatever the value, and the mean is exact.
+// The middle of a bin differs from the observed value by at most 1/128 of that value. The mean is exact.
 func TestRecorder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var rec recorder
@@ -51,7 +51,7 @@ func values(r *Result) map[string]float64 {
 	return all
 }
 
-// Every operation is applied to all files or directories of a tree, whatever the shape of the tree.
+// metadata applies each operation to all files or directories of a tree, for trees of several shapes.
 func TestMetadata(t *testing.T) {
 	for name, tree := range map[string]Tree{
 		"flat":        {Files: 100, Directories: 7, Depth: 1, Workers: 1, Size: 4096, Symlinks: true},
@@ -118,7 +118,7 @@ func TestMetadataFindsDamage(t *testing.T) {
 	}
 }
 
-// The log fills one segment after the other and keeps the last ones. verify finds a changed byte in them.
+// The log fills one segment after the other and keeps the last five. verify finds a changed byte in them.
 func TestJournal(t *testing.T) {
 	dir := t.TempDir()
 	j := &journal{dir: dir, size: 4096}

@@ -208,7 +208,7 @@ func (r Repository) status(ctx context.Context) error {
 			return fmt.Errorf("%s/.gitignore was never created, but opening it returned %v", d, err)
 		}
 	}
-	if want := r.Files + len(folders); names != want { // .git is one more name, but main itself is not listed
+	if want := r.Files + len(folders); names != want { // the names include .git but not main, and folders includes main but not .git
 		return fmt.Errorf("%d names are in the work tree in place of %d", names, want)
 	}
 	return nil
@@ -349,7 +349,7 @@ func doGit(ctx context.Context, r Repository) (*Result, error) {
 	return out, r.verify(content, got, buf)
 }
 
-// verify reads both work trees back and compares them.
+// verify reads both work trees back and compares them with the expected contents.
 func (r Repository) verify(content filler, got, buf []byte) error {
 	for i := range r.Files {
 		number := i

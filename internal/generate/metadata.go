@@ -86,7 +86,7 @@ func newFiller(seed uint64, size int) filler {
 	return f
 }
 
-// fill fills buf with the first bytes of a file and returns it. The first 16 bytes distinguish the file from others.
+// fill fills buf with the first bytes of a file and returns buf. The first 16 bytes distinguish the file from others.
 func (f filler) fill(buf []byte, file int) []byte {
 	var head [16]byte
 	binary.LittleEndian.PutUint64(head[:], f.seed)
@@ -248,7 +248,7 @@ func metadata(ctx context.Context, t Tree) (*Result, error) {
 			continue
 		}
 		order := rand.New(rand.NewPCG(t.Seed, uint64(number)))
-		if op == "create" || op == "mkdir" { // in the order in which a program creates them
+		if op == "create" || op == "mkdir" { // in ascending order, as a program creates them
 			order = nil
 		}
 		shares := t.shares(n, order)

@@ -51,7 +51,7 @@ type packed struct {
 }
 
 const (
-	perPackage  = 30 // files; perPackage, medianFile and largestFile are assumptions, not measurements
+	perPackage  = 30 // files; like the sizes in bytes below, this is an assumption and not a measurement
 	medianFile  = 1500
 	largestFile = 256 << 10
 )
@@ -131,7 +131,7 @@ func makeModules(ctx context.Context, m Modules) (none struct{}, err error) {
 	return none, err
 }
 
-// walked contains the counts of a walked tree.
+// walked contains the counts that walk returns.
 type walked struct {
 	names, dirs int
 	asked       int // system calls that listed names
@@ -252,7 +252,7 @@ func doModules(ctx context.Context, m Modules) (*Result, error) {
 	return out, m.verify(packs)
 }
 
-// verify reads every installed file back and compares it.
+// verify reads every installed file back and compares it with the expected content.
 func (m Modules) verify(packs []pack) error {
 	content, got, want := newFiller(m.Seed, largestFile), make([]byte, largestFile+1), make([]byte, largestFile)
 	holds := func(path string, f packed) error {

@@ -1,7 +1,7 @@
 // Package generate does the I/O of applications in a directory of any machine. It runs inside the agent, so nothing
 // needs to be installed. A generator makes the system calls of an application in the same order, with the same sizes
 // and flushes. It counts the calls, times each, and verifies the data that it reads back. The same seed causes the same
-// I/O everywhere.
+// I/O on every machine.
 package generate
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 // Histograms have the bins of fio: exact below 128 ns, and 64 for each power of two above. The middle of a bin differs
-// from the observed value by at most 1/128.
+// from the observed value by at most 1/128 of that value.
 const (
 	binBits = 6
 	bins    = (64 - binBits) << binBits

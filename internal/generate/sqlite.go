@@ -20,7 +20,7 @@ import (
 )
 
 // A SQLite runs transactions in a SQLite database, one after the other on one connection. The tables and the
-// transaction tpcb are copies of the ones in pgbench.
+// transaction tpcb are copies of those in pgbench.
 type SQLite struct {
 	Dir          string // MakeSQLite creates it, replacing an old one
 	Accounts     int
@@ -46,7 +46,8 @@ var (
 	TrySQLite = agent.New("try a database of SQLite", trySQLite)
 	// MakeSQLite creates the database in Dir, replacing an old Dir.
 	MakeSQLite = agent.New("make a database of SQLite", makeSQLite)
-	// DoSQLite runs transactions for Ramp and Length. Then it verifies the sums of all tables.
+	// DoSQLite runs transactions for Ramp, without measuring them, and then for Length. Then it verifies the sums of
+	// the tables that the transactions changed.
 	DoSQLite = agent.New("run transactions in SQLite", doSQLite)
 )
 
@@ -99,7 +100,7 @@ func (s SQLite) Space() int64 { return int64(s.Accounts)*110*2 + 80<<20 }
 func (s SQLite) open(ctx context.Context) (*sql.DB, *sql.Conn, error) {
 	path := filepath.ToSlash(filepath.Join(s.Dir, "db"))
 	if !strings.HasPrefix(path, "/") {
-		path = "/" + path // C:/…
+		path = "/" + path // on Windows, the path is C:/…
 	}
 	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path}).String())
 	if err != nil {
@@ -183,7 +184,7 @@ func doSQLite(ctx context.Context, s SQLite) (_ *Result, err error) {
 	}
 	random := rand.New(rand.NewPCG(s.Seed, 1))
 	var commits, transactions recorder
-	var done, sum int64 // of all transactions
+	var done, sum int64 // number of transactions and sum of their amounts, including those in the ramp
 	begun := time.Now()
 	measured, end := begun.Add(s.Ramp), begun.Add(s.Ramp+s.Length)
 	now := begun
@@ -231,7 +232,7 @@ func doSQLite(ctx context.Context, s SQLite) (_ *Result, err error) {
 	return out, s.verify(ctx, conn, done, sum)
 }
 
-// verify checks the structure of the database, and the sums and counts that the transactions must leave.
+// verify checks the structure of the database, and that the tables contain the sum and the number of the transactions.
 func (s SQLite) verify(ctx context.Context, conn *sql.Conn, transactions, sum int64) error {
 	path := filepath.Join(s.Dir, "db")
 	var found string

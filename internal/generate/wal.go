@@ -45,7 +45,7 @@ const (
 // Space returns the size of all files in bytes.
 func (w WAL) Space() int64 { return walSegments*walSegment + int64(w.Pages)*walPage }
 
-// Methods are PostgreSQL's names of the methods that make a log durable. On a system without fdatasync, the method
+// Methods lists PostgreSQL's names for the methods that make a log durable. On a system without fdatasync, the method
 // fdatasync flushes to the medium (F_FULLFSYNC on macOS, FlushFileBuffers on Windows). On macOS, fsync leaves data in
 // the drive's cache.
 var Methods = []string{"fdatasync", "fsync", "open_datasync"}
@@ -55,7 +55,7 @@ var (
 	TryWAL = agent.New("try a write-ahead log", tryWAL)
 	// MakeWAL creates the segments and the data file in Dir, replacing an old Dir.
 	MakeWAL = agent.New("make a write-ahead log", makeWAL)
-	// DoWAL does the I/O for Ramp and Length. Then it reads the log and the pages back.
+	// DoWAL does the I/O for Ramp, without measuring it, and then for Length. Then it reads the log and the pages back.
 	DoWAL = agent.New("do the I/O of a write-ahead log", doWAL)
 )
 
@@ -249,7 +249,7 @@ func (l *wal) write(pages []byte, at int64) error {
 	return nil
 }
 
-// next switches to segment `number`. It recycles the oldest segment for it.
+// next switches to segment `number`. Once all segments have been used, it renames the oldest one to this segment.
 func (l *wal) next(number int64) (err error) {
 	if l.segment != nil {
 		err = l.segment.Close()
@@ -267,7 +267,7 @@ func (l *wal) next(number int64) (err error) {
 }
 
 // checkpoint writes the changed pages in ascending order, spread over the duration `over`, and calls fsync. After stop
-// is closed, it writes the rest without delays.
+// is closed, it writes the remaining pages without delays.
 func (l *wal) checkpoint(over time.Duration, stop <-chan struct{}) error {
 	begun := time.Now()
 	l.mu.Lock()
@@ -311,7 +311,7 @@ func (l *wal) checkpoint(over time.Duration, stop <-chan struct{}) error {
 	return nil
 }
 
-// transactions runs one committer until end.
+// transactions runs one committer until end. It returns the durations of the transactions that began after measured.
 func (l *wal) transactions(ctx context.Context, worker int, measured, end time.Time) (commits recorder, err error) {
 	random := rand.New(rand.NewPCG(l.Seed, uint64(worker)))
 	noise := rand.NewChaCha8([32]byte{0: byte(worker), 1: byte(worker >> 8), 24: byte(l.Seed), 25: byte(l.Seed >> 8)})

@@ -26,7 +26,8 @@ type system struct{ proc, sys string }
 
 var kernel = system{proc: "/proc", sys: "/sys"}
 
-// busyTries limits how often inspect checks a device that a process has open, because udev briefly opens a new device.
+// busyTries is the maximum number of checks of a device that a process has open. inspect checks repeatedly, because
+// udev briefly opens a new device.
 const busyTries = 4
 
 func inspect(ctx context.Context, q Query) (*Facts, error) { return kernel.inspect(ctx, q) }

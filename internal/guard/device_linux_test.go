@@ -208,7 +208,7 @@ func TestBackingIdentity(t *testing.T) {
 	}
 }
 
-// The paths of swap files are unescaped.
+// swaps unescapes the paths of swap files.
 func TestSwaps(t *testing.T) {
 	s := fake(t, map[string]string{"proc/swaps": "Filename Type\n/a\\040b\\134c\\040(deleted)    file 1 0 -2\n/dev/vdb partition 1 0 -3\n"})
 	all, err := s.swaps()

@@ -85,7 +85,7 @@ type Node struct {
 // A Backing is a file that the kernel uses: behind a loop device, as swap, or as an export.
 type Backing struct {
 	User string // name of the loop device, otherwise ""
-	ID   string // major:minor:inode; for a block device "b" and major:minor; "" if unknown, as for a host's file in a pod
+	ID   string // major:minor:inode; for a block device "b" and major:minor; "" if unknown, for example a file of the host as seen from a pod
 	Path string
 }
 
@@ -126,7 +126,7 @@ func (v Verdict) Reasons() []string {
 	return slices.Concat(v.InUse, v.Busy, v.OnIt, traceTexts(v.Traces))
 }
 
-// HeldText is the reason that is reported if an exclusive open fails.
+// HeldText is the reason against overwriting a device that cannot be opened exclusively.
 const HeldText = "something in the system holds it (a mount, RAID, LVM, a file system's member…)"
 
 // prefixes contains the first words of the reasons about related devices.

@@ -121,7 +121,7 @@ func (f *Facts) readSignatures(device io.ReaderAt) error {
 	all = append(all, traces(tail, f.Size-ends, f.Size)...)
 	slices.SortFunc(all, func(a, b Trace) int { return cmp.Compare(a.At, b.At) })
 	f.Traces = slices.Compact(all)
-	if len(f.Signs) == 0 { // the tools' names are better known
+	if len(f.Signs) == 0 { // prefer the names from wipefs and blkid, which are better known
 		f.Signs = signatures(head, tail, f.Size)
 	}
 	return nil

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Each signature in the tables is found at its offset. Devices of zeroes have no signatures, whatever their size.
+// readSignatures and traces find each signature in the tables. A device of zeros has no signatures, whatever its size.
 func TestSignatures(t *testing.T) {
 	const size = 24 << 20
 	for _, m := range magics {
@@ -50,7 +50,7 @@ func TestSignaturesUnreadable(t *testing.T) {
 	}
 }
 
-// Names that wipefs or blkid found are kept, and no further names are added.
+// readSignatures keeps the names that wipefs or blkid found, and adds no others.
 func TestSignaturesOfTools(t *testing.T) {
 	device := make([]byte, 24<<20)
 	copy(device[0x438:], "\x53\xef")

@@ -11,7 +11,7 @@ import (
 	"iotax"
 )
 
-// These are the addresses in QEMU's user network.
+// Address, Gateway and DNS are the addresses of the guest, the host and the name server in QEMU's user network.
 const (
 	Address = "10.0.2.15"
 	Gateway = "10.0.2.2"

@@ -1,5 +1,5 @@
 // Package guest builds and runs the built-in micro-guest: a minimal Linux system that runs a workload in a virtual
-// machine. The guest is made from files of this host.
+// machine. iotax builds the guest from files of this host.
 //
 // A guest has three parts, each a file in the cache directory:
 //
@@ -7,14 +7,15 @@
 //   - an initramfs with the agent as /init and the kernel modules that it loads (Initramfs),
 //   - a read-only disk with the host's fio, shell and file tools and their libraries (Tools).
 //
-// The settings of one boot are on the kernel command line (Boot). The main of the agent calls Main
-// and nothing else if IsInit returns true.
+// The settings of one boot are on the kernel command line (Boot). If IsInit returns true, the agent's main function
+// calls Main and nothing else.
 //
 // A guest provides:
 //
 //   - the agent on its virtio serial port, which is a socket on the host; commands run as root, in /root.
 //   - /dev/disk/by-id/virtio-SERIAL, scsi-SERIAL and nvme-SERIAL for every disk with a serial number, updated when
 //     disks are added or removed.
-//   - /run/iotax/boot, the timeline: one line per phase, with its name and the seconds since the kernel started.
+//   - /run/iotax/boot, the timeline of the boot: one line per phase, with its name and the seconds since the kernel
+//     started.
 //   - modprobe and poweroff.
 package guest

@@ -229,7 +229,7 @@ func TestKernel(t *testing.T) {
 	if filepath.Base(k.Modules) != k.Release {
 		t.Errorf("modules of %s in %s", k.Release, k.Modules)
 	}
-	// A kernel without its module tree is refused.
+	// OpenKernel rejects a kernel without a module tree.
 	if _, err := OpenKernel(t.TempDir(), k.Source, t.TempDir()); err == nil {
 		t.Error("a kernel without modules is accepted")
 	}

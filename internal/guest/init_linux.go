@@ -114,14 +114,14 @@ var marks struct {
 	text bytes.Buffer
 }
 
-// mark records on the console, and for /run/iotax/boot, that a phase has been reached.
+// mark reports on the console that the guest has reached a phase, and records the phase for /run/iotax/boot.
 func mark(name, detail string) {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
 	m := Mark{Name: name, At: time.Duration(ts.Nano()), Detail: detail}
 	marks.Lock()
 	defer marks.Unlock()
-	// A single write, so that kernel messages cannot split the line.
+	// Use a single write, so that kernel messages cannot split the line.
 	_, _ = os.Stdout.WriteString(m.String() + "\n")
 	fmt.Fprintf(&marks.text, "%s %.3f\n", name, m.At.Seconds())
 }
@@ -266,7 +266,7 @@ func runAlone(args []string) error {
 	return nil
 }
 
-// mounts mounts the usual file systems of Linux. IsInit has mounted /proc.
+// mounts mounts the usual file systems of Linux. IsInit has already mounted /proc.
 func mounts() error {
 	for _, m := range []struct{ fs, dir, opts string }{
 		{"sysfs", "/sys", ""}, {"devtmpfs", "/dev", ""}, {"devpts", "/dev/pts", "mode=620,ptmxmode=666"}, {"tmpfs", "/dev/shm", "mode=1777"},
@@ -361,7 +361,7 @@ func linkTools(tree, seen, root string) {
 // linkAll makes links in the directory `in` to the entries of dir. `seen` is the path of dir after the root has
 // changed.
 func linkAll(dir, seen, in string) {
-	entries, _ := os.ReadDir(dir) // fails if the host has no such programs
+	entries, _ := os.ReadDir(dir) // ReadDir fails if the host has no such programs
 	for _, e := range entries {
 		if e.Name() != "lost+found" && e.Name() != "etc" {
 			_ = os.Symlink(filepath.Join(seen, e.Name()), filepath.Join(in, e.Name()))

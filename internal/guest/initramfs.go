@@ -20,8 +20,8 @@ import (
 	"iotax/internal/agent"
 )
 
-// The guest always loads bootModules. lazyModules are also in the initramfs. They are loaded only if the command line
-// or the kernel requests them. ext4 needs crc32c, but its .modinfo does not list that dependency.
+// The guest always loads bootModules. The initramfs also contains lazyModules, which the guest loads only if the
+// command line or the kernel requests them. ext4 needs crc32c, but its .modinfo does not list that dependency.
 var (
 	bootModules = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "crc32c_generic", "ext4"}
 	lazyModules = []string{"virtio_scsi", "sd_mod", "nvme", "9p", "9pnet_virtio", "fuse", "virtiofs", "virtio_rng",
@@ -143,7 +143,7 @@ func (h *headless) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// writeInitramfs writes the archive.
+// writeInitramfs writes the initramfs as a cpio archive to w.
 func writeInitramfs(w io.Writer, release string, list []*module, builtin []byte, init io.ReaderAt, size uint64) error {
 	out := cpio.NewDedupWriter(cpio.Newc.Writer(w))
 	lib := "lib/modules/" + release

@@ -259,8 +259,8 @@ func FetchKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error)
 
 	release, err := apt.kernelRelease(ctx)
 	if err != nil {
-		// A fresh machine may have no package lists. Fetch them into the cache, because updating the system's lists
-		// needs root.
+		// A fresh machine may have no package lists. Fetch them into the temporary directory, because updating the
+		// system's lists needs root.
 		log.printf("fetching package lists")
 		if uerr := apt.update(ctx); uerr != nil {
 			return fail(errors.Join(err, uerr), own)

@@ -12,7 +12,8 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// carry rejects data that was damaged in transit. Files that no guest has used for a day are removed.
+// carry rejects data that was damaged in transit. If there are more than carriedFiles files, it removes those that no
+// guest has used for a day.
 func TestCarry(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	file := filepath.Join(t.TempDir(), "vmlinux")

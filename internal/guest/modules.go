@@ -74,7 +74,7 @@ type module struct {
 }
 
 // closure returns the named modules and their dependencies, dependencies first. It skips modules that are built into
-// the kernel. Names without a module are returned as missing.
+// the kernel. missing contains the names without a module.
 func (m *modules) closure(names []string) (list []*module, missing []string, err error) {
 	done := map[string]bool{}
 	var visit func(name string, stack int) error

@@ -132,7 +132,7 @@ func pivot(dev string) error {
 	return moveRoot(next)
 }
 
-// awaitDisk waits until the disk with this serial number exists, and returns the disk's name.
+// awaitDisk waits up to 5 s for the disk with this serial number and returns the disk's name.
 func awaitDisk(serial string) (string, error) {
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		for id, name := range disks() {

@@ -22,7 +22,7 @@ import (
 )
 
 // programs lists the tools that iotax copies from this host to a guest. The tools before the first empty name are
-// mandatory. If the host has busybox, it replaces missing optional tools.
+// mandatory. If the host has busybox, it replaces missing optional tools other than fio.
 var programs = strings.Split("sh cat cp mv rm mkdir ls chmod ln mount umount mke2fs mkfs.ext4 "+
 	" fio busybox rmdir touch chown stat df du dd sync sleep date env echo true false test [ head tail tee tr sort uniq wc cut seq truncate"+
 	" uname id readlink realpath basename dirname mktemp nproc od sha256sum md5sum timeout nohup printf base64 expr cmp diff"+
@@ -43,7 +43,7 @@ type toolFile struct {
 	Time  time.Time `json:"time"`
 }
 
-// toolsVersion is increased when the layout of the disk changes.
+// toolsVersion is the version of the layout of the disk. Increase it when the layout changes.
 const toolsVersion = 1
 
 // Tools makes the read-only disk with this host's fio, shell and file tools and their libraries, in cacheDir, and
@@ -58,7 +58,7 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 		return fail(fmt.Errorf("this host has no %s", strings.Join(missing, ", ")), "install them: apt install coreutils mount e2fsprogs")
 	}
 	dir := filepath.Join(cacheDir, "guest")
-	// The name of the disk contains a hash of the programs. The libraries are compared with the list that was written
+	// The name of the disk contains a hash of the programs. fresh compares the libraries with the list that was written
 	// with the disk, because listing them again takes 0.5 s.
 	h := sha256.New()
 	fmt.Fprintln(h, toolsVersion)
@@ -172,7 +172,8 @@ func RootDisk(ctx context.Context, cacheDir, tools string, size int64) (string, 
 	return path, nil
 }
 
-// lookPrograms finds the programs on this host. Further names of a file become links to the first name.
+// lookPrograms finds the programs on this host. Further names of a file become links to the first name. missing
+// contains the mandatory programs that were not found.
 func lookPrograms() (found []toolFile, missing []string) {
 	byFile := map[string]string{}
 	optional := false

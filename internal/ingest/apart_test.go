@@ -12,7 +12,8 @@ import (
 	"iotax"
 )
 
-// The names of workloads include each option that differs between any two results, in whatever order the results come.
+// The names of workloads include each option that differs between any two results, regardless of the order of the
+// results.
 func TestApartInAnyOrder(t *testing.T) {
 	text := func(bs string) string {
 		head := ""

@@ -144,7 +144,7 @@ func TestTellApart(t *testing.T) {
 	}
 }
 
-// A failed job and a truncated document become failed rows. Without any result, Run returns an error.
+// A failed job and a truncated document become trials with errors. Without any result, Run returns an error.
 func TestFailures(t *testing.T) {
 	var b Batch
 	add(t, &b, Source{Name: "a.json"}, strings.Replace(doc(now, "", job("a", 0, 10, 1000, "")), `"error" : 0`, `"error" : 5`, 1))

@@ -23,7 +23,7 @@ type Config struct {
 	Name  string // name of the lab: 1 to 12 characters of a-z and 0-9; default "lab"
 	Nodes int    // 1 to 99; default 5
 	Rate  Rate   // of every link, in each direction; 0 disables shaping
-	Dir   string // directory in which the lab creates its own; default /var/tmp
+	Dir   string // parent of the lab's own directory; default /var/tmp
 	Size  int64  // bytes of each node's own file system, on a loop device; 0 gives each node a plain directory
 
 	Label leftover.Label // label of the run that the lab is for; with the zero value, the lab stays until Down
@@ -45,7 +45,7 @@ type Node struct {
 	Name      string `json:"name"`      // "node04"
 	Namespace string `json:"namespace"` // "iotax-lab-node04"
 	Address   string `json:"address"`   // "10.77.0.4"; labs have separate namespaces, so they can use the same addresses
-	Dir       string `json:"dir"`       // where the node's files are
+	Dir       string `json:"dir"`       // directory with the node's files
 }
 
 // Node returns the node with this name.

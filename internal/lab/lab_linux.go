@@ -29,7 +29,7 @@ const (
 
 	// step limits the time of one command. mkfs of a large file system on a slow disk takes longest.
 	step = 2 * time.Minute
-	// grace is the time between SIGTERM and SIGKILL when the processes of a node are ended.
+	// grace is the time between SIGTERM and SIGKILL for the processes of a node.
 	grace = 2 * time.Second
 )
 
@@ -96,7 +96,8 @@ func ready(op, name string) error {
 	return nil
 }
 
-// lock prevents two processes from creating or removing labs at the same time.
+// lock prevents two processes from creating or removing labs at the same time. The caller calls the returned function
+// to unlock.
 func lock(ctx context.Context) (func(), error) {
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, &iotax.Error{Op: "lock", On: state, Err: err}
@@ -179,7 +180,8 @@ func shape(ctx context.Context, l *Lab) error {
 	return do(ctx, hub.String(), "tc", "-n", prefix(l.Name)+network, "-batch", "-")
 }
 
-// directories creates the lab's directory and one for each node.
+// directories creates the lab's directory and a directory for each node. With l.Size, it mounts a new file system on
+// each node's directory.
 func directories(ctx context.Context, l *Lab) error {
 	if err := os.MkdirAll(filepath.Dir(l.Dir), 0o755); err != nil {
 		return err
@@ -386,7 +388,7 @@ func end(ctx context.Context, names []string) error {
 
 // mounts lists the mount points below dir, outermost first.
 func mounts(dir string) (out []string) {
-	found, _ := mountinfo.GetMounts(mountinfo.PrefixFilter(dir)) // without /proc, it finds no mounts
+	found, _ := mountinfo.GetMounts(mountinfo.PrefixFilter(dir)) // without /proc, found is empty
 	for _, m := range found {
 		if m.Mountpoint != dir {
 			out = append(out, m.Mountpoint)

@@ -42,7 +42,7 @@ func up(t *testing.T, c Config) *Lab {
 	return l
 }
 
-// gone checks that nothing of l is left.
+// gone fails the test if a namespace, a directory, a mount or the record of l still exists.
 func gone(t *testing.T, l *Lab) {
 	t.Helper()
 	left, _ := filepath.Glob(filepath.Join(namespaces, prefix(l.Name)+"*"))
@@ -131,7 +131,7 @@ type zeroes struct{}
 
 func (zeroes) Read(p []byte) (int, error) { return len(p), nil }
 
-// A shaped link reaches its rate in each direction, and does not exceed it. An unshaped link is far faster. On a busy
+// A shaped link reaches its rate in each direction, and does not exceed it. An unshaped link is much faster. On a busy
 // machine, two of three attempts may be too slow, or too fast because a delayed receiver has let tokens accumulate.
 func TestRate(t *testing.T) {
 	const n = 12 << 20

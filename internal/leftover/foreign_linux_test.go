@@ -55,7 +55,7 @@ func sleeper(t *testing.T, dir string, args ...string) *exec.Cmd {
 	return c
 }
 
-// marked makes a directory with a marker. If pid is positive, it also writes pid to the file "pid" in it.
+// marked makes a directory with a marker. If pid is positive, it also writes pid to the file "pid" in the directory.
 func marked(t *testing.T, dir string, l Label, pid int) {
 	t.Helper()
 	err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, Marker), []byte(l.String()+"\n"), 0o644))

@@ -96,15 +96,15 @@ func runs(t *testing.T, pid string) bool {
 	return err == nil
 }
 
-// endOther tries to end a process, but with a start time that is not that of the process.
+// endOther tries to end a process, but passes a wrong start time.
 func endOther(t *testing.T, pid string) error {
 	t.Helper()
 	n, _ := strconv.Atoi(pid)
 	return EndProcess(t.Context(), n, 1)
 }
 
-// systems runs a test with each way to list processes: that of this host, and that of a host without /proc and without
-// a POSIX shell, such as Windows.
+// systems runs a test twice: as on this host, and as on a host without /proc and without a POSIX shell, such as
+// Windows.
 func systems(t *testing.T, test func(t *testing.T, m iotax.Machine)) {
 	t.Run("here", func(t *testing.T) { test(t, host.Local()) })
 	t.Run("table", func(t *testing.T) {

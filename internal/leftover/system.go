@@ -15,7 +15,7 @@ import (
 )
 
 // A system provides the fields of a runner on this host. here is the system that this program uses: proc on Linux,
-// table elsewhere.
+// table on other systems.
 type system struct {
 	boot    func() string                 // the boot id, or sinceEpoch if start times count from 1970
 	space   func() string                 // the namespaces in which process ids and start times are valid

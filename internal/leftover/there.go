@@ -160,7 +160,7 @@ func marked(dirs []string) (found []remnant) {
 }
 
 // Others returns the labels of this user's live runs on this host, except run. It finds them by their working
-// directories, so they may use other stores.
+// directories, and so includes runs that use other stores.
 func Others(run string) (found []Label) {
 	for _, dir := range marked(nil) {
 		if l, ok := ParseLabel(dir.Label); ok && l.Run != run && l.Runner.State() == Alive && !slices.Contains(found, l) {

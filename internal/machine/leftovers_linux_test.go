@@ -26,7 +26,7 @@ func died(t *testing.T) leftover.Label {
 	return l
 }
 
-// left returns the leftovers that carry the label.
+// left returns the leftovers with the label.
 func left(t *testing.T, l leftover.Label, made ...plan.Machine) (items []leftover.Item) {
 	t.Helper()
 	all, err := leftover.Find(t.Context(), leftover.Place{Machine: host.Local(), Dirs: []string{"/var/tmp"}, Also: machine.Leftovers(made)})

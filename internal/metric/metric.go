@@ -79,12 +79,11 @@ var Observed = []Metric{
 	{"boot.result", iotax.Seconds, iotax.Down, "time until the trial in it has ended"},
 }
 
-// directions are the I/O directions that a name may omit. mixed combines all directions of a job.
+// directions lists the I/O directions that the name of a metric may omit. mixed combines all directions of a job.
 var directions = []string{"read", "write", "trim", "http", "mixed"}
 
-// Find returns the metric with that name from `all`. A name without a direction ("iops", "latency.p99") refers to the
-// only direction that has the metric, or to mixed if several directions have it. A quantile may omit "latency"
-// ("read.p99").
+// Find returns the metric called name from `all`. A name without a direction ("iops", "latency.p99") refers to the only
+// direction that has the metric, or to mixed if several directions have it. A quantile may omit "latency" ("read.p99").
 func Find(all []Metric, name string) (Metric, bool) {
 	if m, ok := find(all, name); ok {
 		return m, true

@@ -13,7 +13,7 @@ import (
 
 const (
 	pool  = 1 << 20 // bytes of random data that all objects share
-	stamp = 4096
+	stamp = 4096    // bytes from one stamp to the next
 )
 
 // content is the data of one object. ReadAt may be called concurrently.

@@ -51,10 +51,10 @@ func Do(ctx context.Context, j Job) (*Result, error) {
 	return nil, &Failure{Op: j.Op, Text: "there is no such operation"}
 }
 
-// look checks that the bucket can be used, and creates it if Create is set. It reports versioning and object lock,
-// which would keep removed objects.
+// look checks that the bucket can be used. It creates a missing bucket if Create is set. It reports versioning and
+// object lock, which would keep removed objects.
 func (c *client) look(ctx context.Context, r *Result) error {
-	// List objects in place of a HEAD request, whose answer has no body that describes an error.
+	// List objects instead of sending a HEAD request, whose answer has no body that describes an error.
 	_, err := minio.Core{Client: c.Client}.ListObjectsV2(c.e.Bucket, "iotax-", "", "", "/", 1)
 	there := minio.ToErrorResponse(err).Code != "NoSuchBucket"
 	if err != nil && there {
@@ -91,7 +91,7 @@ func (c *client) put(ctx context.Context, key string, body io.Reader, size, part
 	return failure("upload "+key, err)
 }
 
-// get downloads one object. It passes the data to take in pieces as large as buf, except for the last. One checksum of
+// get downloads one object. It calls `take` with pieces of the data that fill buf, except for the last. One checksum of
 // a full buffer costs less CPU time than checksums of the small pieces in which the data arrives. first is the time
 // until the first byte.
 func (c *client) get(ctx context.Context, key string, size int64, buf []byte, take func([]byte)) (first time.Duration, err error) {
@@ -387,7 +387,7 @@ func Marks(ctx context.Context, e Endpoint) (map[string]string, error) {
 	return c.marks(ctx)
 }
 
-// file uploads or downloads one file.
+// file uploads or downloads one file and returns the number of bytes.
 func (c *client) file(ctx context.Context, j Job) (int64, error) {
 	key := j.Prefix + j.Object
 	if j.Op == OpPutFile {

@@ -80,7 +80,7 @@ func TestEndpoints(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		args, payload := []string{}, "signed chunk by chunk"
 		if secure {
-			args, payload = []string{"--cert", cert, "--key", cert + ".key"}, "unsigned" // TLS protects it
+			args, payload = []string{"--cert", cert, "--key", cert + ".key"}, "unsigned" // TLS protects the payload
 		}
 		store := t.TempDir()
 		e := serveAs(t, store, append(args, "--virtual-domain", "example.com"))

@@ -18,8 +18,8 @@ type Job struct {
 	Batch    Batch
 	Label    string // for OpMark: the label of the run, one line
 	Keep     bool   // for OpClean: keep the marker
-	File     string // for OpPutFile and OpGetFile
-	Object   string
+	File     string // for OpPutFile and OpGetFile: path on this machine
+	Object   string // for OpPutFile and OpGetFile: key of the object, without Prefix
 }
 
 // Operations of a Job.
@@ -76,7 +76,7 @@ type Result struct {
 
 // A Phase contains the results of the uploads or of the downloads of a batch.
 type Phase struct {
-	Duration  float64   `json:"duration"` // s, from the first request to the end of the last
+	Duration  float64   `json:"duration"` // s, from the start of the first request to the end of the last
 	Bytes     int64     `json:"bytes"`
 	CPU       float64   `json:"cpu"`        // s, of the process, excluding Checking
 	Checking  float64   `json:"checking"`   // s of CPU time for the checksums of downloads

@@ -167,10 +167,10 @@ func rcloneCopy(b *testing.B, e Endpoint, batch Batch, dir string) (put, get Pha
 // the throughput of iotax over that of the loop, and the CPU time of iotax over that of the loop. It compares three
 // pairs: both sides without checksums, both sides with checksums ("verified", whose CPU time includes the checksums),
 // and iotax with checksums against the loop without checksums ("verified over none"). In the default mode it also
-// compares iotax with rclone, whose CPU time includes its start. The ratios are medians of alternated transfers with 95
-// % intervals. Each round transfers the objects several times.
+// compares iotax with rclone, whose CPU time includes its start. The ratios are medians of alternated transfers. The
+// intervals are 95 % intervals. Each round transfers the objects several times.
 //
-// go test -run xxx -bench AgainstOthers -benchtime 1x -timeout 30m ./internal/object
+//	go test -run xxx -bench AgainstOthers -benchtime 1x -timeout 30m ./internal/object
 func BenchmarkAgainstOthers(b *testing.B) {
 	const rclones = 6
 	for _, size := range []struct {

@@ -45,10 +45,10 @@ func versitygw(t testing.TB) string {
 
 const access, secret = "testaccess", "testsecret-not-to-be-told"
 
-// serve starts a store with an empty bucket. args are arguments of its backend.
+// serve starts a store with an empty bucket. args are arguments for the store's backend.
 func serve(t testing.TB, dir string, args ...string) Endpoint { return serveAs(t, dir, nil, args...) }
 
-// serveAs does the same as serve, with the additional arguments own for the store.
+// serveAs is like serve, and also passes the arguments `own` to the store itself.
 func serveAs(t testing.TB, dir string, own []string, args ...string) Endpoint {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -159,7 +159,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// wantFailure checks the code or text of an error and its hint. It also checks that the error does not contain a key.
+// wantFailure checks the code or text of an error and its hint. It also checks that the error does not contain the
+// secret key.
 func wantFailure(t *testing.T, err error, what, hint string) {
 	t.Helper()
 	var f *Failure
@@ -230,7 +231,8 @@ func TestSkewedClock(t *testing.T) {
 	})
 }
 
-// Faults that are rare in real servers: answers that never end, changed content, a full store.
+// TestFaultyStores simulates faults that are rare in real servers: answers that never end, changed content, and a full
+// store.
 func TestFaultyStores(t *testing.T) {
 	wrong := func(w http.ResponseWriter, code string, status int) {
 		w.Header().Set("Content-Type", "application/xml")

@@ -23,8 +23,8 @@ func realKinds() plan.Kinds {
 	return plan.Kinds{Machines: machine.PlanKinds(), Volumes: volume.PlanKinds(), Workloads: workload.PlanKinds(), Layouts: iotax.Layouts, Published: published.Names()}
 }
 
-// Each kind of machine has a page that describes how to start, what is measured, what was tested and what
-// does not work. The page contains a plan. The table of all kinds links to it.
+// Each kind of machine has a page with rows about its start, its measurements, its tests and its limits. The page
+// contains a plan, and the table of all kinds links to the page.
 func TestMachinePages(t *testing.T) {
 	index, err := os.ReadFile("../../docs/reference/machines.md")
 	if err != nil {
@@ -200,7 +200,7 @@ func TestURLsAreTargets(t *testing.T) {
 	}
 }
 
-// Every field of every real kind can be bound and is documented.
+// Every real kind has a doc and is in the JSON Schema.
 func TestRealKinds(t *testing.T) {
 	k := realKinds()
 	text, err := schema.Of(k)

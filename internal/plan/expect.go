@@ -52,8 +52,8 @@ func (p *Plan) Expect(texts []string) error {
 	return c.Err()
 }
 
-// expect adds the expectations in list. They belong to workload; "" means the whole plan. It expands an
-// expectation that names no workload to all workloads with its metric.
+// expect adds the expectations in list. They belong to workload, or to the whole plan if workload is "". An expectation
+// that names no workload is added for every workload with its metric.
 func (p *Plan) expect(c *syntax.Collector, list *syntax.Node, workload string) {
 	for _, n := range list.Listed() {
 		if n.Kind != syntax.ScalarNode {
@@ -136,7 +136,7 @@ func (p *Plan) expectOne(c *syntax.Collector, n *syntax.Node, e expect.Expectati
 	}
 }
 
-// token returns the place of the last occurrence of `part` in the text of n.
+// token returns a node that covers the last occurrence of part in the text of n.
 func token(n *syntax.Node, part string) *syntax.Node {
 	i := max(0, strings.LastIndex(n.Text, part))
 	at := *n.From(utf8.RuneCountInString(n.Text[:i]) + 1)

@@ -7,9 +7,8 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// gather resolves the targets that are made of other targets, and the workload that runs as noise. A target
-// that is part of another one is measured alone only by a workload whose `at:` names it. A noise workload
-// is measured only if it has an `at:`.
+// gather resolves the targets that consist of other targets, and the workloads that run as noise. A workload runs on a
+// part of such a target alone only if its `at:` names the part. A noise workload is measured only if it has an `at:`.
 func (b *builder) gather() {
 	part, aside := map[string]bool{}, map[string]bool{}
 	for _, e := range b.targets {

@@ -12,7 +12,7 @@ import (
 	"iotax/internal/plan/schema"
 )
 
-// A part is an object in the JSON Schema of plans, with its keys in their order.
+// A part is an object in the JSON Schema of plans. It keeps the order of the keys.
 type part yaml.MapSlice
 
 func (s part) get(key string) any {
@@ -51,7 +51,7 @@ func (s part) alternatives() []part {
 	return out
 }
 
-// values describes the values of a key. It uses the first alternative that is a single value.
+// values describes the values of a key. It uses only the first alternative.
 func (s part) values() string {
 	for _, a := range s.alternatives() {
 		pattern := a.text("pattern")

@@ -5,7 +5,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// origin contains the nodes of an entry.
+// An origin holds the nodes and axis values from which an entry was built.
 type origin struct {
 	key, val *syntax.Node
 	subst    map[*syntax.Node]*syntax.Node

@@ -12,7 +12,8 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// DropWorst is the value of Measure.Drop with which a run drops targets that are shown not to be the best.
+// DropWorst is the value of Measure.Drop that makes a run stop measuring targets once they are shown not to be the
+// best.
 const DropWorst = "worst"
 
 // Adaptive is the protocol that stops when the result is precise enough.
@@ -57,9 +58,9 @@ func parseProtocol(s string) (n int, trial Duration, err error) {
 	return n, trial, nil
 }
 
-// Check copies the values of a fixed protocol to Rounds and Trial. With Restarts, it sets Rounds.Min to Rounds.Max,
-// unless each round has its own start. It returns invalid and contradictory values as joined *FieldError values. Call
-// it after changing fields.
+// Check copies the values of a fixed protocol to Rounds and Trial. If Restarts is above 1, it sets Rounds.Min to
+// Rounds.Max, unless each round has its own start. It returns invalid and contradictory values as joined *FieldError
+// values. Call it after changing fields.
 func (m *Measure) Check() error {
 	var bad []error
 	fail := func(field, hint, format string, args ...any) {
@@ -140,7 +141,7 @@ func (m *Measure) Check() error {
 // Starts returns how many times the run starts the targets. It is at least 1.
 func (m Measure) Starts() int { return max(1, m.Restarts) }
 
-// MaxTime is the limit for the length of a trial and of a run. Sums of such times do not overflow.
+// MaxTime is the limit of each duration in the measure section. Sums of such durations do not overflow.
 const MaxTime = Duration(366 * 24 * time.Hour)
 
 // measure binds the measure section, which has no axes.

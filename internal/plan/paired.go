@@ -10,11 +10,12 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// Paired returns a plan that compares p with the plan `old` of an earlier run. For each target whose configuration has
-// changed, it adds a twin: the target as `old` configured it. The target of p is compared with its twin, and both run
-// the workloads of p. Targets with the same name are paired, and the others are paired in order. pairs maps the name of
-// each added twin to its target's name in old. notes lists the twins and the targets that could not be paired. Paired
-// modifies old.
+// Paired returns a plan that compares p with old, the plan of an earlier run. For each target whose configuration has
+// changed, it adds a twin: the target as old configured it. Each changed target is compared with its twin, and both run
+// the workloads of p. Targets with the same name are paired. The others are paired in order if both plans have equally
+// many. pairs maps the name of each twin to the name of its target in old. notes lists the twins and the targets
+// without a counterpart. run is the name of the earlier run in messages and target names. Paired modifies old. It
+// returns an error if a workload differs or no target has changed.
 func (p *Plan) Paired(old *Plan, run string) (_ *Plan, pairs map[string]string, notes []string, err error) {
 	fail := func(on, what, hint string) (*Plan, map[string]string, []string, error) {
 		return nil, nil, nil, &Error{Msg: fmt.Sprintf("measure %s against %s: %s", on, run, what), Hint: hint}
@@ -167,8 +168,7 @@ func (b *pairing) same(t, o Target) (bool, error) {
 	return now == then, err
 }
 
-// configuration returns a text that is equal for targets with equal configurations. It does not depend on
-// names.
+// configuration returns a text that is equal for targets with equal configurations, whatever their names.
 func (p *Plan) configuration(t Target) (string, error) {
 	var e bind.Encoder
 	can := t.Traits()

@@ -25,7 +25,7 @@ func TestPaired(t *testing.T) {
 	const before = "machines: {vm: {qemu: {cpus: 1}}}\ntargets: {host: {dir: /a}, disk: {on: vm, disk: {cache: none}}, share: {on: vm, share: 9p}}\n"
 	for _, c := range []struct {
 		name, old, now string
-		targets        string // NAME on MACHINE (of TARGET) against TARGETS, the baseline first
+		targets        string // NAME on MACHINE (TARGET below) against TARGETS; the baseline comes first
 		notes          string
 		err            string
 	}{

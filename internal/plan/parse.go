@@ -70,7 +70,7 @@ type entry struct {
 	bind.Variant
 	places  []string // target names in `at:`
 	metrics []string // metric names in `metrics:`
-	where   *entry   // the machine of a target, or the machine that contains a machine
+	where   *entry   // of a target: its machine; of a machine: the machine that contains it
 	against []string
 	aside   bool         // a workload that only runs as noise for other workloads
 	labels  []bind.Label // axis values; those of the machine come first
@@ -187,7 +187,7 @@ func (b *builder) plan(root *syntax.Node, m Measure) *Plan {
 	return p
 }
 
-// top returns the node at which a missing section is reported.
+// top returns the node for the error about a missing section.
 func (b *builder) top(root *syntax.Node, key string) *syntax.Node {
 	if e, ok := root.Get(key); ok {
 		return e.Key
@@ -204,9 +204,10 @@ func (b *builder) word(e syntax.Pair) bool {
 	return true
 }
 
-const MaxName = 200 // characters; names are table headings
+// MaxName is the maximum number of characters of a name. Names are table headings.
+const MaxName = 200
 
-// checkName rejects names that cannot be displayed or written on a command line.
+// checkName reports whether the name can be displayed and written on a command line. If not, it adds an error.
 func (b *builder) checkName(n *syntax.Node, what string) bool {
 	switch {
 	case strings.TrimSpace(n.Text) == "":
@@ -238,7 +239,7 @@ type parts struct {
 	lists   []bind.Axis       // labels with several values
 }
 
-// split reads the kind and the other keys of an entry.
+// split reads the kind and the other keys of an entry. It returns false if it added an error.
 func (b *builder) split(what string, kinds []Kind, name syntax.Pair) (parts, bool) {
 	extra := map[string][]string{"machine": {"on", "labels"}, "target": {"on", "against", "labels"}, "workload": {"at", "expect", "metric", "metrics", "section", "labels"}}[what]
 	var kindNames []string
@@ -292,7 +293,7 @@ func (b *builder) split(what string, kinds []Kind, name syntax.Pair) (parts, boo
 	return out, ok && out.kindKey != nil
 }
 
-// extra reads a key of an entry, except the key that names the kind.
+// extra reads a key of an entry that does not name the kind. It returns false if it added an error.
 func (b *builder) extra(p *parts, e syntax.Pair) bool {
 	switch e.Key.Text {
 	case "on":
@@ -432,7 +433,7 @@ func (b *builder) addMachines(section *syntax.Node) {
 	}
 }
 
-// nest finds the machine that contains each machine.
+// nest resolves the machine that contains each machine, and reports cycles.
 func (b *builder) nest() {
 	for _, e := range b.machines {
 		can := e.Spec.Traits()
@@ -583,7 +584,7 @@ func (b *builder) addTargets(section *syntax.Node) {
 					e.labels = append(e.labels, bind.Label{Key: "on", Value: m.text()})
 				}
 				for _, l := range m.labels {
-					// If the target has the same label as its machine, prefix the machine's label with the machine's name.
+					// If the target has the same label, prefix the machine's label with the machine's name.
 					if slices.ContainsFunc(v.labels, func(x bind.Label) bool { return x.Key == l.Key }) {
 						l.Key = m.text() + "." + l.Key
 					}
@@ -667,7 +668,8 @@ func (b *builder) baseline(n *syntax.Node) string {
 	return e.name
 }
 
-// references resolves the `of:` of each target that is based on another target, and reports cycles.
+// references resolves the `of:` of each target that is based on another target, and reports cycles. An empty `of:`
+// means the baseline.
 func (b *builder) references(baseline string) {
 	next := map[string]*entry{} // by target name
 	for _, e := range b.targets {

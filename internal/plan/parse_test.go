@@ -339,7 +339,7 @@ func (s rawSpec) Validate() error { return nil }
 
 func (s rawSpec) Traits() Traits { return Traits{Device: s.path} }
 
-// Device returns the form that run --destroy takes: with the machine if it is not this host.
+// Device returns the form that run --destroy takes. It includes the machine unless that is this host.
 func TestDevice(t *testing.T) {
 	for want, target := range map[string]Target{
 		"/dev/sdb":       {On: Host, Spec: rawSpec{"/dev/sdb"}},

@@ -7,8 +7,8 @@ import (
 )
 
 // Absolute makes all host paths absolute, because --resume and clean read the plan of a saved run from other
-// directories. Relative paths in a plan file are relative to the directory of the file, and those of the
-// command line to the working directory. ~/ is the home directory.
+// directories. Relative paths in a plan file start from the directory of the file. Relative paths on the command line
+// start from the working directory. ~/ is the home directory.
 func (p *Plan) Absolute() error {
 	for _, m := range p.Machines {
 		if err := inFull(m.Traits().HostFiles, folder(m.Pos.File)); err != nil {

@@ -27,7 +27,7 @@ type Plan struct {
 	Workloads []Workload
 	Measure   Measure
 
-	Expectations []Expectation // the run tests them
+	Expectations []Expectation // limits on metrics that the run checks
 	// Settings of the report. They do not affect measurements.
 	Layers    [][]string // chains of targets, from the device up
 	Layout    string     // name of a predefined table layout
@@ -39,7 +39,7 @@ type Plan struct {
 // A Machine is an entry of `machines:`. The machine "host" is this host, which a plan need not declare.
 type Machine struct {
 	Name   string
-	On     string // name of the machine that contains it; "" for this host or a machine that is not on another
+	On     string // name of the machine that contains it; "" if it is this host or not on another machine
 	Kind   string // key of the kind: "qemu"
 	Spec   Spec   // result of the kind's New, filled in
 	Labels map[string]string
@@ -84,12 +84,12 @@ type Workload struct {
 	Spec    Spec
 	Labels  map[string]string
 	At      []string // names of the targets on which it runs; nil means all
-	Metrics []string // headline metrics; the run continues until each is precise; nil means the kind's default
-	Aside   bool     // it only runs as noise for other workloads (see Gather)
+	Metrics []string // headline metrics, each of which must become precise; nil means the kind's default
+	Aside   bool     // runs only as noise for other workloads (see Gather)
 	Section string   // heading in the report
 	Pos     Pos
 
-	// Assumed is the field Assumed of the workload's Kind.
+	// Assumed is the assumed duration of a trial if the workload ends by itself, or 0. It comes from the Kind.
 	Assumed time.Duration
 
 	fresh  Spec

@@ -157,8 +157,8 @@ func (b *builder) knownFigure(n *syntax.Node) {
 	b.knownWorkload(&at)
 }
 
-// names reports whether the value is a name or a list of names. If it is not, names adds an error. what is the noun for
-// the error.
+// names reports whether the value is a name or a list of names. If it is not, names adds an error with the noun
+// what.
 func (b *builder) names(e syntax.Pair, what string) bool {
 	for _, n := range e.Val.Listed() {
 		if n.Kind != syntax.ScalarNode {

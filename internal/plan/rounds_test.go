@@ -31,8 +31,8 @@ func TestParseRounds(t *testing.T) {
 	})
 }
 
-// Restarts fix the number of rounds and need at least one round each. If each round has its own start, nothing is
-// fixed.
+// Restarts fix the number of rounds and need at least one round each. If each round has its own start, the number is
+// not fixed.
 func TestRestarts(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Measure)

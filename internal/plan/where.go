@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// servers checks the machines that serve volumes.
+// servers reports volumes whose server is not exactly one known machine, or is a container.
 func (b *builder) servers() {
 	for _, e := range b.targets {
 		if s := e.Spec.Traits().Served; s != nil {
@@ -49,7 +49,7 @@ func (b *builder) server(e *entry, key, name string) {
 	}
 }
 
-// at resolves the `at:` of each workload, by default all targets.
+// at resolves the `at:` of each workload. A workload without `at:` keeps no places, which means all targets.
 func (b *builder) at() {
 	for _, w := range b.works {
 		if w.done == nil || len(b.byTarget) == 0 {

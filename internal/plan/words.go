@@ -82,7 +82,7 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	}
 	b.checkMeasure(&p.Measure, nil)
 	p.Baseline = b.baseline(nil)
-	if len(c.Errs) == 0 { // after an error in the first word, the second one would be the baseline
+	if len(c.Errs) == 0 { // after an error in the first word, the second word would be the baseline
 		b.references(p.Baseline)
 	}
 	b.fill(p)
@@ -106,7 +106,8 @@ func wordsName(targets []string) string {
 	return fmt.Sprintf("%s vs %d more", strings.Join(targets[:most], " vs "), len(targets)-most)
 }
 
-// wordLabels returns the keys in a word and the labels of its variants.
+// wordLabels returns the keys and values that the user wrote in the word of e, together with the labels in spread. It
+// returns nil if there are none.
 func wordLabels(e *entry, spread map[string]string) map[string]string {
 	out := map[string]string{}
 	add := func(n *syntax.Node) {
@@ -276,8 +277,8 @@ func (w *words) unknown(n *syntax.Node, name string) {
 	w.Fail(n, hint, "%s is not a kind of target", syntax.Quote(name))
 }
 
-// add adds a target. Its name is the word without create=true. The same word twice creates two targets (an
-// A/A pair).
+// add adds a target. Its name is the word without create=true. If the same word is given twice, add creates two targets
+// (an A/A pair).
 func (w *words) add(n *syntax.Node, entries ...syntax.Pair) {
 	word := strings.Replace(n.Text, ",create=true", "", 1)
 	name := word

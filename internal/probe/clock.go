@@ -66,7 +66,8 @@ func readClockOf(ask func() (time.Duration, error)) reading {
 }
 
 // compare returns clock.ratio and clock.error between two readings. The ratio is 1 plus the change of the offset
-// divided by the elapsed time. The error is the uncertainty of the offsets divided by that time.
+// divided by the elapsed time. The error is the uncertainty of the offsets divided by that time. compare returns nil
+// unless both readings are ok and b is the later one.
 func (a reading) compare(b reading) []iotax.Value {
 	passed := b.at.Sub(a.at).Seconds()
 	if !a.ok || !b.ok || passed <= 0 {

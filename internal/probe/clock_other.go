@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// sinceBoot is not supported on this system. It is only needed in guests, which run Linux.
+// sinceBoot returns errors.ErrUnsupported. Only guests need this clock, and guests run Linux.
 func sinceBoot() (time.Duration, error) { return 0, errors.ErrUnsupported }

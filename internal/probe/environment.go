@@ -209,7 +209,7 @@ func cpuModel(cpu map[string]string, tree string) string {
 	return ""
 }
 
-// mitigations summarizes /sys/devices/system/cpu/vulnerabilities and the kernel parameter mitigations.
+// mitigations summarizes /sys/devices/system/cpu/vulnerabilities and the kernel parameter `mitigations`.
 func mitigations(vulnerabilities, cmdline string) string {
 	var parts []string
 	for _, word := range strings.Fields(cmdline) {
@@ -318,7 +318,7 @@ func assignments(s string) map[string]string {
 	return m
 }
 
-// countList counts the numbers in a list in the kernel's format: "0-3,8,10-11".
+// countList counts the numbers in a list in the kernel's format, such as "0-3,8,10-11". It returns 0 if s is malformed.
 func countList(s string) int {
 	n := 0
 	for part := range strings.SplitSeq(strings.TrimSpace(s), ",") {

@@ -17,8 +17,8 @@ import (
 const (
 	rssPeriod    = 100 * time.Millisecond
 	rollupPeriod = time.Second // minimum interval between two reads of smaps_rollup
-	// rollupCost is the maximum share of a core for reading smaps_rollup. The kernel walks the page tables of the process,
-	// which takes tens of milliseconds for a large guest, and locks its memory map.
+	// rollupCost is the maximum share of a core for reading smaps_rollup. The kernel walks the page tables of the
+	// process, which takes tens of milliseconds for a large guest, and locks its memory map.
 	rollupCost = 0.005
 	maxSamples = 1200 // maximum number of values in a series
 )
@@ -31,7 +31,7 @@ const listCost = 0.002
 // processes that start during the trial, such as a guest that the trial boots.
 type sampler struct {
 	fs        system
-	processes func() map[string][]int // called by sample, then in the sampler's goroutine
+	processes func() map[string][]int // returns the processes by label; called by sample, then only by the sampler's goroutine
 	labels    map[string][]int        // last result of processes
 	first     map[string][]int        // first result of processes
 	begun     time.Time
@@ -49,7 +49,7 @@ type sampler struct {
 	cost   time.Duration // CPU time of the sampling thread
 }
 
-// sample starts the sampling.
+// sample starts a sampler, which runs until end is called or ctx is done.
 func (fs system) sample(ctx context.Context, processes func() map[string][]int) *sampler {
 	s := &sampler{fs: fs, processes: processes, labels: processes(), begun: time.Now(), stop: make(chan struct{}), done: make(chan struct{}), rss: map[string][]float64{}}
 	s.first = s.labels
@@ -93,7 +93,8 @@ func (s *sampler) loop(ctx context.Context) {
 	}
 }
 
-// read samples the resident memory of each label and of all processes. Like resident, it counts shared memory once.
+// read samples the resident memory of each label and of all processes, and their CPU time. Like resident, it counts
+// shared memory once.
 func (s *sampler) read() {
 	found := false
 	var private, shared, busy float64

@@ -15,8 +15,8 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Mount is one line of /proc/self/mountinfo (proc_pid_mountinfo(5)). Libraries parse only this host's file, but these
-// lines come from any machine.
+// A Mount is one line of /proc/self/mountinfo (proc_pid_mountinfo(5)). Libraries parse only this host's file, but iotax
+// also parses the files of other machines.
 type Mount struct {
 	Device  string // "major:minor"; major is 0 if the file system is not on a single block device, as for tmpfs, overlay and btrfs
 	Point   string
@@ -30,7 +30,7 @@ func ParseMounts(text string) []Mount {
 	var ms []Mount
 	for line := range strings.Lines(text) {
 		left, right, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
-		l, r := strings.Split(left, " "), strings.Split(right, " ") // a source may be an empty word
+		l, r := strings.Split(left, " "), strings.Split(right, " ") // the source may be empty
 		if !ok || len(l) < 6 || len(r) < 2 {
 			continue
 		}
@@ -69,7 +69,7 @@ func (m Mount) ReadOnly() bool {
 }
 
 // MountOf returns the mount of an absolute path: the one with the longest mount point at or above the path. If several
-// have the same mount point, it returns the last, which hides the others.
+// mounts have this mount point, it returns the last one, which hides the others.
 func MountOf(ms []Mount, p string) (Mount, bool) {
 	var best Mount
 	found := false
@@ -81,8 +81,8 @@ func MountOf(ms []Mount, p string) (Mount, bool) {
 	return best, found
 }
 
-// Durability returns the guarantee of an acknowledged flush on the file system, or on the block device that is its
-// source.
+// Durability returns the guarantee of an acknowledged flush on the file system. It depends on the type and the options
+// of the file system, and on whether the source is a memory device.
 func (m Mount) Durability() iotax.Durability {
 	switch m.Type {
 	case "tmpfs", "ramfs", "rootfs":
@@ -99,9 +99,9 @@ func (m Mount) Durability() iotax.Durability {
 	_, none := m.Option("nobarrier")
 	_, volatile := m.Option("volatile")
 	switch {
-	case none, barrier == "0": // ext4: no flush is sent to the device
+	case none, barrier == "0": // ext4 then sends no flush to the device
 		return iotax.FlushIgnored
-	case m.Type == "overlay" && volatile: // the kernel omits every form of sync
+	case m.Type == "overlay" && volatile: // the kernel then ignores every form of sync
 		return iotax.FlushIgnored
 	}
 	return iotax.Durable
@@ -116,7 +116,8 @@ func SystemDurability(name string) iotax.Durability {
 	return iotax.Durable
 }
 
-// Durability returns the guarantee of an acknowledged flush of a file of this host.
+// Durability returns the guarantee of an acknowledged flush of a file on this host, or iotax.Durable if it cannot read
+// the mounts.
 func Durability(file string) iotax.Durability {
 	if runtime.GOOS == "darwin" {
 		return SystemDurability("Darwin")
@@ -156,14 +157,15 @@ func unescape(s string) string {
 }
 
 // Place returns facts about the path p on m: a file, a directory or a block device. The facts of a file system are
-// filesystem, filesystem.source, filesystem.mount, filesystem.options, and filesystem.unmounted (a mount point in
-// /etc/fstab at or above the path at which nothing is mounted).
+// filesystem, filesystem.source, filesystem.mount, filesystem.options, filesystem.upper (type of the file system of an
+// overlay's upper directory), and filesystem.unmounted (a mount point in /etc/fstab, at or above the path, at which
+// nothing is mounted).
 //
 // If a block device stores the path, the facts also include device.name, device.disk (disk of a partition), device.size
 // (bytes), device.model, device.mapped (name of a device mapper, or level of a RAID), device.on (the devices or the
 // file that it consists of), queue.scheduler, queue.rotational, queue.write_cache, queue.nr_requests,
 // queue.logical_block_size and further limits of the queue. For an overlay, the device is that of its upper directory,
-// if that is visible.
+// if that directory is visible.
 func Place(ctx context.Context, m iotax.Machine, p string) (map[string]string, error) {
 	facts, err := lookAt.On(ctx, m, p)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -269,7 +271,7 @@ func upper(ms []Mount, overlay Mount) (Mount, bool) {
 	return m, ok && m.Type != "overlay"
 }
 
-// queueFacts lists the files of a disk's queue that become facts.
+// queueFacts lists the files of a disk's queue directory that become facts.
 var queueFacts = []string{"scheduler", "rotational", "write_cache", "nr_requests", "logical_block_size", "physical_block_size", "max_sectors_kb", "read_ahead_kb"}
 
 // device adds the facts of a block device, if name is not empty. A partition has the queue and the model of its disk.

@@ -11,8 +11,8 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// Profile is Start for a profiled trial. Stop then sets Seen.Profile to the profile of the processes that serve the
-// target, and of the commands that this process starts during the trial, such as fio. Without a profile, the fact
+// Profile is like Start, for a profiled trial: Stop also sets Seen.Profile to the profile of the processes that serve
+// the target, and of the commands that this process starts during the trial, such as fio. Without a profile, the fact
 // "profile.none" contains the reason.
 func (k *Watcher) Profile(ctx context.Context, t *iotax.Target) (*Watch, error) {
 	w, err := k.Start(ctx, t)

@@ -66,7 +66,7 @@ func inside(ctx context.Context, t *iotax.Target) snapshot {
 }
 
 // insideValues returns the reliable values of the target's own machine. The CPU time of a guest is not reliable,
-// because it includes time that its virtual CPUs did not get. The guest's steal time is a lower bound.
+// because it includes time that its virtual CPUs did not get. The guest's steal time is a lower bound of that time.
 func insideValues(a, b snapshot) []iotax.Value {
 	var values []iotax.Value
 	for _, v := range difference(a, b) {

@@ -21,7 +21,7 @@ import (
 // A passage contains the counters of a layer for one direction (see iotax.Passed).
 type passage struct{ Time, Requests, Handed float64 }
 
-// passages contains the passages of reads, of writes, and of everything else. Once reports that the layer counts the
+// passages contains the passages of reads, of writes, and of all other requests. Once is true if the layer counts the
 // time of a request once, even if the request carries several merged I/Os, as the kernel's block layer does.
 type passages struct {
 	By   [3]passage
@@ -61,7 +61,7 @@ const (
 	clockClient  = "nfs-client" // requests of the NFS client
 	clockServer  = "nfs-server" // requests of the NFS client, from transmission to reply
 	clockQEMU    = "qemu"       // requests at the disk, as QEMU counts them
-	clockServing = "serving"    // requests at the serving process, or its threads that are not waiting
+	clockServing = "serving"    // requests at the serving process; if they cannot be detected, its threads that are not waiting
 	clockCalls   = "calls"      // threads of the serving process that are in a system call on a file
 	clockDevice  = "device"     // block layer of the machine that has the device
 )
@@ -76,7 +76,7 @@ type clockQuery struct {
 // theirClocks contains the clocks of a kernel. A clock that could not be read is nil.
 type theirClocks struct{ Block, Client, Server, Below *passages }
 
-// readClocks reads the clocks of a machine's kernel.
+// readClocks reads the clocks of a machine's kernel that a clockQuery names.
 var readClocks = agent.New("read clocks", func(_ context.Context, q clockQuery) (theirClocks, error) {
 	return thisHost.clocks(q), nil
 })
@@ -171,7 +171,7 @@ func (fs system) clocks(q clockQuery) (c theirClocks) {
 	return c
 }
 
-// stages reads the clocks along the path of a target's I/Os.
+// stages contains the stages on the path of a target's I/Os, and the arguments and the first readings of their clocks.
 type stages struct {
 	all   []iotax.Stage
 	query clockQuery
@@ -185,16 +185,17 @@ type stages struct {
 	kept     func() bool // prevents the call of stop when the context ends
 }
 
-// A ServingTime is a serving.Times. The agent must not import package serving, because that package is large.
+// A ServingTime has the fields of serving.Times. The agent must not import package serving, because that package is
+// large.
 type ServingTime struct{ Busy, Requests, Calls, Count float64 }
 
 // Counting returns the block devices of this host whose counters include the I/O on path, or nil.
 func Counting(path string) []string { return thisHost.devices(path) }
 
-// Explain is Start for an explained trial. The fact "stages" then contains the stages of the trial's I/Os, and each
-// clock that can be read adds the values that iotax.ValueStage names. The clocks are counters that the kernels and QEMU
-// keep anyway. They are read once before and once after the trial, so the trial must not have a ramp. Servers of shares
-// keep no counters, so Explain measures their system calls during the trial.
+// Explain is like Start, for an explained trial: Stop also returns the stages of the trial's I/Os in the fact "stages",
+// and, for each clock that can be read, the values that iotax.ValueStage names. The clocks are counters that the
+// kernels and QEMU keep anyway. They are read once before and once after the trial, so the trial must not have a ramp.
+// Servers of shares keep no counters, so Explain measures their system calls during the trial.
 func (k *Watcher) Explain(ctx context.Context, t *iotax.Target) (*Watch, error) {
 	w, err := k.Start(ctx, t)
 	if err != nil {
@@ -279,7 +280,7 @@ func (w *Watch) wayOf(ctx context.Context, t *iotax.Target) *stages {
 		switch s.serving = servers(t); {
 		case s.serving == nil:
 			add("queue, server and its file system", clockDevice, device)
-		case share == "9p": // QEMU's threads also do other work
+		case share == "9p": // no clock at the server, because QEMU's threads also do other work
 			add("queue, wake-up and QEMU’s 9p server", clockCalls, "")
 			add("host file system", clockDevice, device)
 		case share == "sshfs":
@@ -391,7 +392,7 @@ func (w *Watch) readStages(ctx context.Context) map[string]*passages {
 	return out
 }
 
-// lacks records why a clock cannot be read.
+// lacks records err as the reason why a clock cannot be read. It does nothing if err is nil.
 func (s *stages) lacks(clock string, err error) {
 	for i := range s.all {
 		if x := &s.all[i]; err != nil && x.End == clock && x.Missing == "" {
@@ -448,8 +449,8 @@ func (w *Watch) stageValues(ctx context.Context, seen *iotax.Seen) {
 	seen.Facts[iotax.FactStages] = string(text)
 }
 
-// ownShare returns the shares, by bytes, of the device's reads, writes and other requests that the trial itself
-// requested. An unknown share is 1. The share of other requests is always unknown.
+// ownShare returns the shares, by bytes, of the device's reads, writes and other requests that the trial itself caused.
+// An unknown share is 1. The share of other requests is always unknown.
 func ownShare(values []iotax.Value) [3]float64 {
 	get := func(name string) (float64, bool) {
 		i := slices.IndexFunc(values, func(v iotax.Value) bool { return v.Name == name })

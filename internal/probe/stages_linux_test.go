@@ -17,7 +17,7 @@ import (
 	"iotax"
 )
 
-// A merged request counts for each of its I/Os. The device's work for other processes does not count.
+// A merged request counts once for each of its I/Os. The device's work for other processes does not count.
 func TestPassages(t *testing.T) {
 	a := ofDisk(blockdevice.IOStats{ReadIOs: 100, ReadMerges: 5, ReadTicks: 70, WriteIOs: 10, WriteTicks: 10, TimeSpentFlushing: 3})
 	b := ofDisk(blockdevice.IOStats{ReadIOs: 300, ReadMerges: 205, ReadTicks: 270, WriteIOs: 20, WriteTicks: 40, TimeSpentFlushing: 9000})
@@ -127,7 +127,7 @@ func TestStagesOfThisKernel(t *testing.T) {
 	} {
 		stages, v := stagesOf(t, target, func() { writeDirect(t, filepath.Join(target.Place.Path, "x"), 4<<20) })
 		want := "above the block layer > block | " + device + " and the file below it > device | device > "
-		if v[iotax.ValueStage(clockDevice, iotax.StageRequests)] == 0 || stages[0].End == clockDevice { // the file is in memory
+		if v[iotax.ValueStage(clockDevice, iotax.StageRequests)] == 0 || stages[0].End == clockDevice { // the loop device's file is in memory
 			want = "above the block layer > device | device > "
 		}
 		first := stages[0].End
@@ -222,7 +222,7 @@ func TestStagesOfGuests(t *testing.T) {
 	}
 }
 
-// The server of a place is measured if that is permitted.
+// Explain measures the server of a place if the system permits it.
 func TestStagesOfServers(t *testing.T) {
 	with := func(facts map[string]string, labels ...string) *iotax.Target {
 		return &iotax.Target{Machine: guest{there, nil}, Place: iotax.Place{Path: "/x", Backing: "/", Facts: facts},

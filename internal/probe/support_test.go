@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// here is this host. there is this host as a remote machine.
+// here is this host. there presents this host as a remote machine.
 var (
 	here  iotax.Machine = host.Local()
 	there iotax.Machine = remoteMachine{host.Local()}
@@ -49,7 +49,7 @@ func (s serving) Caps() iotax.MachineCaps {
 	return iotax.MachineCaps{Agent: &inProcess, Processes: func() map[string][]int { return s.pids }}
 }
 
-// wordy answers every command with a recorded output.
+// wordy answers every command with the output out and the error err.
 type wordy struct {
 	iotax.Machine
 	out string

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadCPU locks the goroutine to its thread. The returned function returns the CPU time of the thread since then.
+// threadCPU locks the goroutine to its thread. The returned function unlocks it, and returns the CPU time that the
+// thread used in between.
 func threadCPU() func() time.Duration {
 	runtime.LockOSThread()
 	begun := threadTime()

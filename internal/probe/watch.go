@@ -80,11 +80,12 @@ type usage struct {
 // "paused" cover the time from Start to Stop. The fact "paused.before" covers the time since the previous watch. A
 // Watcher must be used from one goroutine.
 type Watcher struct {
-	// Serving measures the processes that pids lists, until stop is called. protocol is a serving.Protocol. If Serving is
-	// nil or fails, the stages of a server are unknown.
+	// Serving measures the processes that pids lists, until stop is called. protocol is a serving.Protocol. If Serving
+	// is nil or fails, the stages of a server are unknown.
 	Serving func(pids func() []int, protocol string) (stop func() (ServingTime, error), err error)
 
-	// Profiler profiles the processes that pids lists, until stop is called. The result is nil if they used no CPU time.
+	// Profiler profiles the processes that pids lists, until stop is called. The result is nil if they used no CPU
+	// time.
 	Profiler func(pids func() []int) (stop func() ([]byte, error), err error)
 
 	last   map[string]reading // by machine name
@@ -282,8 +283,8 @@ func (w *Watch) snapshot() snapshot {
 }
 
 // own returns the I/O of the trial's own processes so far. The I/O of this process includes that of commands it has
-// waited for. For targets that work together, own returns false, because the servers of fio outlive the trial on
-// several machines.
+// waited for. For targets that work together, own returns false, because fio's servers run on several machines and
+// outlive the trial.
 func (w *Watch) own(serving map[int]usage) (ioBytes, bool) {
 	var sum ioBytes
 	if len(w.t.Together) > 0 {
@@ -326,8 +327,8 @@ func (fs system) inBlock(name string) string {
 	return name
 }
 
-// difference returns the values between two snapshots. It omits counters that went backwards, as they do when a device
-// is replaced.
+// difference returns the values of the time between two snapshots. It omits counters that went backwards, as they do
+// when a device is replaced.
 func difference(a, b snapshot) []iotax.Value {
 	var values []iotax.Value
 	add := func(name string, v float64, unit string, better iotax.Better) {
@@ -472,8 +473,8 @@ func (fs system) resetPeak(pid int) {
 // devices returns the names of the block devices whose counters include the I/O on path: the partition or disk below
 // its file system, or path itself if it is a block device. For device mappers and RAIDs, it returns the top device,
 // whose counters exclude other volumes on the same disks. For a loop device, it returns the device that stores the loop
-// device's file, if there is one, because a cache is between the two. The result is empty if the file system has no
-// block device, or if the device is unknown.
+// device's file, if there is one, because there is a cache between the two devices. The result is empty if the file
+// system has no block device, or if the device is unknown.
 func (fs system) devices(path string) []string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {

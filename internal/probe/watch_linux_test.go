@@ -113,7 +113,7 @@ func TestNoAccountOfGroups(t *testing.T) {
 	}
 }
 
-// A loop device has a cache between itself and the disk, so the counters of the disk are used.
+// There is a cache between a loop device and the disk, so the watch uses the counters of the disk.
 func TestWatchThroughLoop(t *testing.T) {
 	for _, partition := range []bool{false, true} {
 		dir, device := loopMount(t, partition)
@@ -147,7 +147,7 @@ func TestWatchThroughLoop(t *testing.T) {
 	}
 }
 
-// hidden is this host as a Podman container sees it.
+// hidden presents this host as Podman presents it to a container: without /sys/dev/block.
 type hidden struct{ iotax.Machine }
 
 func (hidden) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
@@ -271,10 +271,11 @@ func hungry(t *testing.T, bytes int, seconds string) int {
 	return 0
 }
 
-// The sampler detects a memory peak between Start and Stop, and when it occurred. It also reports its own cost.
+// The sampler detects a memory peak between Start and Stop, and returns the samples as series. It also reports its own
+// cost.
 func TestMemoryIsSampled(t *testing.T) {
 	const most = 300 << 20
-	pid := hungry(t, most, "3") // long enough that one reading of smaps_rollup does not decide the cost
+	pid := hungry(t, most, "3") // long enough that one reading of smaps_rollup does not dominate the cost
 	m := serving{remoteMachine{there}, map[string][]int{"server": {pid}, "test": {os.Getpid()}}}
 	w, err := start(t.Context(), &iotax.Target{Machine: m}, thisHost, nil, nil)
 	if err != nil {
@@ -287,7 +288,8 @@ func TestMemoryIsSampled(t *testing.T) {
 		if b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm"); strings.HasPrefix(string(b), "0 ") {
 			break // a zombie
 		}
-		// Use some CPU time: the kernel counts it in ticks of 10 ms, and a test that only sleeps may end without a tick.
+		// Use some CPU time: the kernel counts it in ticks of 10 ms, and a test that only sleeps may end without a
+		// tick.
 		for began := time.Now(); time.Since(began) < 5*time.Millisecond; {
 		}
 		time.Sleep(15 * time.Millisecond)
@@ -385,8 +387,8 @@ func TestMemoryOfWhatBegins(t *testing.T) {
 	if all.V[0] <= 0 || all.V[len(all.V)-1] < all.V[0]+most/2 {
 		t.Errorf("the curve of all is %v", all.V)
 	}
-	// The CPU series contains the CPU time of both processes, except for the resolution of ticks and the time before the
-	// sampler finds a new process.
+	// The CPU series contains the CPU time of both processes, except for the resolution of ticks and the time before
+	// the sampler finds a new process.
 	cpu, sum, last := curve["cpu.host"], 0.0, 0.0
 	for i, x := range cpu.V {
 		sum += x * (cpu.T[i] - last)
@@ -586,7 +588,7 @@ func (b busybox) Run(ctx context.Context, c *iotax.Cmd) error {
 	return b.Machine.Run(ctx, &d)
 }
 
-// BenchmarkWatch measures the cost of a watch: Start and Stop, with one serving process.
+// BenchmarkWatch measures the cost of Start and Stop, without and with a serving process.
 func BenchmarkWatch(b *testing.B) {
 	m := serving{remoteMachine{there}, map[string][]int{"self": {os.Getpid()}}}
 	for _, x := range []struct {

@@ -27,7 +27,8 @@ func (s *Section) Row(target string) *Row {
 	return nil
 }
 
-// reference returns the row that r is compared with. If that row is not the baseline's, reference adds a note.
+// reference sets r.Against and returns the row that r is compared with, or nil if that row does not exist. If the row
+// is not the baseline's, reference adds a note.
 func (b *builder) reference(s *Section, r *Row) *Row {
 	r.Against = b.Target(r.Target).Reference(b.Run.BaselineOf(s.Workload), func(name string) bool { return len(b.byCell[Cell{name, s.Workload}]) > 0 })
 	base := s.Row(r.Against)

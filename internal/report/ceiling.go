@@ -50,7 +50,7 @@ func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.Tar
 			Detail: exact(got), Cells: []Cell{{r.Target, s.Workload}}})
 }
 
-// totalIOPS returns the sum of the read, write and trim IOPS.
+// totalIOPS returns the sum of the read, write and trim IOPS, or the mixed IOPS if the sum is 0.
 func totalIOPS(t *Trial) float64 {
 	sum := 0.0
 	for v := range t.All() {

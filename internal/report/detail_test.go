@@ -46,8 +46,7 @@ func TestDistributions(t *testing.T) {
 	}
 }
 
-// Timelines omit discarded rounds and failed trials, thinning preserves a stall, and a trial with a step is not
-// steady.
+// Timelines omit discarded rounds and failed trials. A trial with a step is not steady.
 func TestTimeline(t *testing.T) {
 	r := New(reporttest.Detailed())
 	timelines, err := r.Timelines(r.Counting())

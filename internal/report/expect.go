@@ -17,7 +17,7 @@ import (
 type Expected struct {
 	expect.Expectation // Target is always set
 	Outcome            expect.Outcome
-	Unit               string        // unit of Value: that of the metric, or that of a ratio
+	Unit               string        // unit of Value: the unit of the metric, or iotax.RatioUnit
 	Value              stat.Interval // the deciding interval, at the confidence level of the run
 	Why                string        // why the outcome is undecided, if not because of the interval
 	File               string        // the plan file with the expectation; "" for the command line
@@ -51,8 +51,8 @@ func (b *builder) expected(w iotax.WorkloadInfo) error {
 	return nil
 }
 
-// expectations decides the outcomes and sorts missed ones first, then undecided ones. It must be called after all
-// findings are known.
+// expectations decides the outcomes, and sorts missed expectations first, then undecided ones. The caller must first
+// collect all findings.
 func (b *builder) expectations() {
 	slices.SortStableFunc(b.Expected, func(x, y Expected) int { return cmp.Compare(x.planned, y.planned) })
 	for i := range b.Expected {

@@ -35,10 +35,10 @@ type Explained struct {
 	Total      stat.Interval `json:"total"`
 	Difference stat.Interval `json:"difference"` // Total minus Against's Total, paired by round
 	Stages     []Stage       `json:"stages,omitempty"`
-	Rest       stat.Interval `json:"rest"` // not explained: the sum of the stages with a negative time; N is 0 without such stages
+	Rest       stat.Interval `json:"rest"` // unexplained time: the sum of the stages with a negative time; N is 0 if no stage has one
 	RestMore   stat.Interval `json:"rest_difference"`
 	Missing    []Missing     `json:"missing,omitempty"` // clocks that could not be read, from the application down
-	Speed      stat.Interval `json:"speed"`             // ratio of the explained trials to the others in the first metric; higher is faster
+	Speed      stat.Interval `json:"speed"`             // ratio of the explained trials to the other trials in the first metric; higher is faster
 }
 
 // A Stage is a part of an I/O's path from the application to the device.

@@ -29,7 +29,7 @@ type Hop struct {
 	From    string        `json:"from"`
 	To      string        `json:"to"`
 	Ratio   stat.Interval `json:"ratio"` // ratio of To to From, paired by round; higher is better
-	Share   iotax.Number  `json:"share"` // share of the logarithm of the total; NaN if the total's interval contains 1 or has no bounds
+	Share   iotax.Number  `json:"share"` // the hop's share of the logarithm of the total ratio; NaN if the total's interval contains 1 or has no bounds
 	Verdict stat.Verdict  `json:"verdict"`
 	Value   stat.Interval `json:"value"` // value of To: the median over its trials
 	Notes   []int         `json:"-"`     // numbers of the notes about either side, ascending

@@ -31,7 +31,7 @@ func TestWaterfall(t *testing.T) {
 	}
 }
 
-// An invalid target, or one with another durability, affects only the hops that start or end at it.
+// A target that is invalid or has another durability affects only the hops that start or end at this target.
 func TestWaterfallVerdicts(t *testing.T) {
 	run, trials := reporttest.Layered()
 	for _, x := range trials {

@@ -220,7 +220,7 @@ func (r *Report) Findings(s Section, row Row) []iotax.Finding {
 	return fs
 }
 
-// about returns the index of the first item about a cell, or -1 without such an item.
+// about returns the index of the first item about a cell, or -1 if no item is about the cell.
 func (n Note) about(target, workload string) int {
 	return slices.IndexFunc(n.Items, func(it Item) bool { return it.About(target, workload) })
 }

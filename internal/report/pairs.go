@@ -85,7 +85,7 @@ func PairDots(base, target []Dot, discarded bool) (bs, xs []float64) {
 	return bs, xs
 }
 
-// PairStarts returns the start of each pair of PairDots without discarded rounds.
+// PairStarts returns the start index of each pair that PairDots returns without discarded rounds.
 func PairStarts(base, target []Dot) []int { return startsOf(pairDots(base, target, false)) }
 
 // RatioOf returns the interval of the ratio of target to base, paired by round. It replaces o.Starts with the start

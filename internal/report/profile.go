@@ -33,7 +33,7 @@ type Profiled struct {
 	Total      stat.Interval `json:"total"`
 	Difference stat.Interval `json:"difference"` // Total minus Against's Total, paired by round
 	Functions  []Function    `json:"functions,omitempty"`
-	Speed      stat.Interval `json:"speed"` // ratio of the profiled trials to the others in the first metric; higher is faster
+	Speed      stat.Interval `json:"speed"` // ratio of the profiled trials to the other trials in the first metric; higher is faster
 
 	Stacks map[string]*Frame `json:"-"`
 	rounds map[int]folded
@@ -51,7 +51,7 @@ type Function struct {
 // A Frame is a function on a stack, with the functions that it called, by name.
 type Frame struct {
 	Time  float64 // including Below
-	More  float64 // time of all calls of the function minus that on the reference; NaN without a reference
+	More  float64 // time of the function on all stacks minus that on the reference target; NaN without a reference
 	Below map[string]*Frame
 	key   [2]string
 }
@@ -59,14 +59,15 @@ type Frame struct {
 // mostFunctions is the maximum number of functions of a target in a Profile.
 const mostFunctions = 12
 
-// folded is the profile of one trial, in seconds. Functions have a name and a file.
+// folded is the profile of one trial. Times are in CPU seconds per unit of work (see Profile.Per). Keys are the name
+// and the file of a function.
 type folded struct {
 	start           int
 	total           float64
 	self, inclusive map[[2]string]float64
 }
 
-// fold adds the profile of a trial. Its times are divided by ios.
+// fold adds the profile of a trial, and divides its times by ios.
 func (p *Profiled) fold(t *Trial, raw []byte, ios float64) error {
 	in, err := profile.Parse(bytes.NewReader(raw))
 	if err != nil {

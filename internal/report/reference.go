@@ -19,7 +19,7 @@ type Reference struct {
 	Name      string         `json:"name"`                          // name of the data set, for example "lima-mounts"
 	Source    string         `json:"source"`                        // origin of the figures
 	Reference string         `json:"reference,omitempty"`           // this run's target that all ratios are relative to; "" if no two targets match
-	Theirs    string         `json:"published_reference,omitempty"` // name of that target in the publication
+	Theirs    string         `json:"published_reference,omitempty"` // name of the target Reference in the publication
 	Rows      []ReferenceRow `json:"rows"`
 	Unmatched []string       `json:"unmatched,omitempty"` // cells of this run without a published counterpart
 	Unused    []string       `json:"unused,omitempty"`    // published cells without a counterpart in this run
@@ -55,7 +55,7 @@ const (
 	Overlap   Agreement = "agrees"     // this run's interval overlaps the published ratio or its interval
 	Above     Agreement = "loses less" // this run's ratio is better
 	Below     Agreement = "loses more" // this run's ratio is worse
-	Undecided Agreement = ""           // one of the two has no ratio, or this run's ratio has no interval
+	Undecided Agreement = ""           // this run's or the published ratio is missing, or this run's ratio has no interval
 )
 
 // holdPlanned compares the run with the reference that its plan names, if the reference is available.

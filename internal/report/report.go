@@ -1,5 +1,5 @@
-// Package report turns a run and its trials into a Report, which is plain data. The packages below it compare,
-// describe and draw reports.
+// Package report turns a run and its trials into a Report, which is plain data. Its subpackages compare, describe and
+// draw reports.
 package report
 
 import (
@@ -223,7 +223,7 @@ type builder struct {
 	*Report
 	byWorkload map[string][]*Trial
 	explained  map[string][]*Trial // explained trials, which other lists omit
-	profiled   map[string][]*Trial // the same for profiled trials
+	profiled   map[string][]*Trial // profiled trials, which other lists omit
 	notes      map[noteKey]*Note
 	loads      map[string]openLoad
 	metrics    []string // requested metrics
@@ -332,7 +332,7 @@ func (b *builder) workload(w iotax.WorkloadInfo) error {
 		b.Sections = append(b.Sections, s)
 		sec := &b.Sections[len(b.Sections)-1]
 		failed := make([]failures, len(sec.Rows))
-		for j := range sec.Rows { // first compute all rows, because a row may be compared with a later one
+		for j := range sec.Rows { // first compute all rows, because a row may be compared with a later row
 			failed[j] = b.values(sec, &sec.Rows[j])
 		}
 		for j := range sec.Rows {
@@ -477,8 +477,8 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 // fixedProtocol matches a protocol with a fixed number of rounds in a resolved plan.
 var fixedProtocol = regexp.MustCompile(`(?m)^\s+protocol: "?fixed:`)
 
-// moreTrials returns a rule about too few trials with a suitable hint: the hint that the run printed when it stopped,
-// otherwise the applicable part of the rule's own hint.
+// moreTrials returns r, a rule about too few trials, with a suitable hint. This is the hint that the run printed when
+// it stopped the workload early, or otherwise the applicable part of the rule's own hint.
 func (b *builder) moreTrials(workload string, r rules.Rule) rules.Rule {
 	for _, f := range b.Run.Findings {
 		if f.Rule == rules.StoppedEarly.ID && f.Subject.Workload == workload {
@@ -516,7 +516,7 @@ func (r *Row) Values() []float64 {
 	return xs
 }
 
-// Options returns the options of the intervals from paired rounds of the run.
+// Options returns the options for intervals that are computed from paired rounds of the run.
 func (r *Report) Options() stat.Options {
 	return stat.Options{Alpha: r.Alpha, Autocorrelation: r.Run.Calibration.Autocorrelation()}
 }

@@ -270,7 +270,7 @@ func TestQuantilesAreMerged(t *testing.T) {
 	r := New(reporttest.FewSlow())
 	for _, c := range []struct {
 		target, name string
-		value        float64 // NaN: too few
+		value        float64 // NaN: too few observations are beyond the quantile
 		beyond       int
 	}{
 		{"b", "read.latency.p50", 1e-3, 6000}, {"b", "read.latency.p99", 1e-3, 120}, {"b", "read.latency.p99.9", math.NaN(), 12},

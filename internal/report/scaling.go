@@ -28,7 +28,7 @@ type ScalingPoint struct {
 	Clients int           `json:"clients"`
 	Value   stat.Interval `json:"value"`   // of all clients together
 	Ratio   stat.Interval `json:"ratio"`   // to the first point, paired by round; NaN for the first point
-	MinMax  stat.Interval `json:"min_max"` // ratio of the slowest client's rate to the fastest one's; NaN for one client
+	MinMax  stat.Interval `json:"min_max"` // ratio of the slowest client's rate to the fastest client's; NaN for one client
 	Jain    stat.Interval `json:"jain"`    // Jain's index, (Σx)² ÷ (n·Σx²) of the clients' rates; NaN for one client
 }
 

@@ -16,8 +16,8 @@ import (
 type Source interface {
 	// Trials yields every trial. Values, Histograms and Series may be missing.
 	Trials() iter.Seq2[*iotax.Trial, error]
-	// Measured yields every trial with Seq, Values and Histograms, in any order. The values and histograms are valid only
-	// until the next step of the iteration.
+	// Measured yields every trial with Seq, Values and Histograms, in any order. The values and histograms are valid
+	// only until the next step of the iteration.
 	Measured() iter.Seq2[*iotax.Trial, error]
 	// Histograms yields the trials with the given Seq numbers, with Seq and Histograms. The histograms are valid only
 	// until the next step of the iteration.

@@ -9,8 +9,8 @@ import (
 )
 
 // Starts returns the number of starts of a run (iotax.Trial.StartIndex) and what each start opened again: "machines",
-// "servers", or "" if the run has neither. A machine that is opened for each trial does not count. n is 0 if it is
-// unknown.
+// "servers", or "" if the run has neither. A machine that is opened for each trial does not count. n is 0 if the
+// number is unknown.
 func (r *Report) Starts() (n int, of string) {
 	eachTrial := map[string]bool{}
 	for _, t := range r.Trials {

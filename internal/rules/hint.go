@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Facts maps the names that hints use, flags ("--trial") and keys of plans and jobs ("ioengine"), to the current
-// settings. A flag that takes no argument maps to "yes".
+// Facts maps the names in hints to the current settings. A name is a flag ("--trial") or a key of a plan or job
+// ("ioengine"). A flag that takes no argument maps to "yes".
 type Facts map[string]string
 
 // A Setting is a flag or a key in backticks in a hint, with the recommended value.

@@ -43,7 +43,7 @@ func read() (rules []Rule) {
 	}
 }
 
-// rule returns the rule with that id. It panics if there is none.
+// rule returns the rule with this id. It panics if the rule does not exist.
 func rule(id string) Rule {
 	r, ok := Explain(id)
 	if !ok {

@@ -1,6 +1,6 @@
-// Package rules is the registry of everything that iotax checks: what is wrong, why it matters, what to do, and
-// where a rule applies. Only a Rule builds an iotax.Finding. The functions that search for mistakes are in the
-// packages lint and check, or in the package that encounters the mistake.
+// Package rules is the registry of the rules that iotax checks. A Rule describes a mistake, why it matters, how to fix
+// it, and where the rule applies. Only a Rule builds an iotax.Finding. The functions that search for mistakes are in
+// the packages lint and check, or in the package that encounters the mistake.
 package rules
 
 import (
@@ -43,7 +43,7 @@ const (
 // All lists every rule, in the order of docs/reference/rules.md.
 func All() []Rule { return slices.Clone(all) }
 
-// Explain returns the rule with that id, and false if there is none.
+// Explain returns the rule with this id, and whether it exists.
 func Explain(id string) (Rule, bool) {
 	i := slices.IndexFunc(all, func(r Rule) bool { return r.ID == id })
 	if i < 0 {
@@ -52,7 +52,7 @@ func Explain(id string) (Rule, bool) {
 	return all[i], true
 }
 
-// Title returns the title of the rule with that id, or the id if there is none.
+// Title returns the title of the rule with this id, or the id itself if the rule does not exist.
 func Title(id string) string {
 	if r, ok := Explain(id); ok {
 		return r.Title
@@ -80,7 +80,7 @@ func (r Rule) As(s iotax.Severity) Rule { r.Severity = s; return r }
 // Hinting returns r with another hint, for a specific fix.
 func (r Rule) Hinting(hint string) Rule { r.Hint = hint; return r }
 
-// With returns r with example in its hint replaced by fact, for instance RUN by the id of the run.
+// With returns r with `example` replaced by `fact` in its hint, for instance RUN by the id of the run.
 func (r Rule) With(example, fact string) Rule {
 	r.Hint = strings.ReplaceAll(r.Hint, example, fact)
 	return r
@@ -93,7 +93,7 @@ func (r Rule) Only(words ...string) Rule {
 	})
 }
 
-// Without returns r without the parts of its hint that contain word. If followed is false, it returns r unchanged.
+// Without returns r without the parts of its hint that contain `word`. If followed is false, it returns r unchanged.
 func (r Rule) Without(word string, followed bool) Rule {
 	if !followed {
 		return r

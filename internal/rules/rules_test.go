@@ -223,7 +223,7 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// finding reports whether a type is iotax.Finding or a slice of it.
+// finding reports whether a type is iotax.Finding, or a slice or map of findings.
 func finding(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.SelectorExpr:

@@ -15,8 +15,8 @@ import (
 	"iotax/stat"
 )
 
-// A round is run again not only if a trial is discarded, but also if a trial failed or its values are invalid. The
-// report then has as many pairs as requested.
+// A round is run again if one of its trials is discarded or fails, or has invalid values. The report then has as many
+// pairs as requested.
 func TestLostRoundIsRunAgain(t *testing.T) {
 	for name, spoil := range map[string]func(x *iotax.Trial) error{
 		"failed":    func(*iotax.Trial) error { return errors.New("fio: out of cheese") },
@@ -81,8 +81,8 @@ func TestCondemnedCellIsNotRunAgain(t *testing.T) {
 	}
 }
 
-// A target that fails in two of three rounds never fails three times in a row. The run still ends, when more than
-// half of the rounds are invalid.
+// A target that fails in two of three rounds never fails three times in a row. The run still ends once more than half
+// of the rounds are invalid.
 func TestLostRoundsEnd(t *testing.T) {
 	for _, protocol := range []string{"adaptive", "fixed:8x10s"} {
 		w := newWorld()

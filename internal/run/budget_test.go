@@ -13,7 +13,7 @@ import (
 	"iotax/internal/plan/schedule"
 )
 
-// slow returns functions that delay opening the guest by `opening`, and the start of each trial by around[target].
+// slow returns Deps that delay the opening of the guest by `opening`, and the start of each trial by around[target].
 func (w *world) slow(opening time.Duration, around map[string]time.Duration) Deps {
 	d := w.deps()
 	open, watch := d.Open, d.Watch
@@ -64,8 +64,8 @@ func TestBudgetIsOfTheWholeRun(t *testing.T) {
 	}
 }
 
-// A run, its continuation and a shard take as long as estimated, also if the budget ends them: calibration, opening,
-// and the overhead of trials count.
+// A run, a resumed run and a shard take as long as estimated, even if the budget ends them. The estimate includes
+// calibration, opening, and the overhead of trials.
 func TestTakesAsLongAsEstimated(t *testing.T) {
 	around := map[string]time.Duration{"host": time.Second, "disk": 5 * time.Second, "share": 20 * time.Second}
 	costs := schedule.Costs{Before: 14 * time.Second, Open: time.Minute, Around: map[schedule.Cell]time.Duration{}}
@@ -111,7 +111,7 @@ func TestTakesAsLongAsEstimated(t *testing.T) {
 	}
 }
 
-// Resuming the run, as the hint of the finding shows, measures the rest.
+// After the budget has ended a run, resuming it measures the remaining rounds.
 func TestBudgetIsGoneOnWith(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")
@@ -130,9 +130,9 @@ func TestBudgetIsGoneOnWith(t *testing.T) {
 	}
 }
 
-// The overhead of a trial that one workload measured on a target is also used for the other workloads. The time left is
-// therefore correct even before the other workloads have run a round. Until a trial has been measured, the overhead is
-// assumed.
+// The trial overhead that one workload measured on a target also applies to the other workloads. The time left is
+// therefore correct even before the other workloads have run a round. Until a trial has been measured, the estimate
+// uses the assumed overhead.
 func TestTimeLeftByTarget(t *testing.T) {
 	w := newWorld()
 	around := map[string]time.Duration{"host": time.Second, "disk": 5 * time.Second, "share": 20 * time.Second}

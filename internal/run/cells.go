@@ -20,7 +20,7 @@ type load struct {
 	targets []*iotax.Target // targets on which it is measured
 	wanted  int             // number of the plan's targets on which it should be measured
 	space   int64           // bytes that it writes to each place
-	files   []iotax.File    // files that it reads, if it can name them in advance
+	files   []iotax.File    // files that it reads, if they are known in advance
 	job     string          // value of iotax.FactJob for trials that do not set this fact
 }
 
@@ -44,9 +44,9 @@ func (l *load) ready(ctx context.Context, t *iotax.Target) error {
 	return within(ctx, limit, func(ctx context.Context) error { return l.w.Prepare(ctx, t) })
 }
 
-// look calls the Look function of each workload that has one, before anything is opened. It returns the first error. If
-// no target is on this host, it does nothing. With keepGoing, only the baseline counts, because other targets may be
-// left out.
+// look calls the Look function of each workload that has one, before anything is opened. It returns the first error. It
+// does nothing if no target is on this host. With keepGoing, it does nothing unless the baseline is on this host,
+// because other targets may be left out.
 func (r *testbed) look(ctx context.Context, keepGoing bool) error {
 	if !slices.ContainsFunc(r.p.Targets, func(t plan.Target) bool { return t.On == "host" && (!keepGoing || t.Name == r.p.Baseline) }) {
 		return nil
@@ -61,7 +61,7 @@ func (r *testbed) look(ctx context.Context, keepGoing bool) error {
 	return nil
 }
 
-// metrics returns the names of the headline values.
+// metrics returns the names of l's headline values: those that the plan names, or else those of the workload.
 func (l *load) metrics() []string {
 	if l.plan.Metrics != nil {
 		return l.plan.Metrics
@@ -78,7 +78,7 @@ func (l *load) deciding() []string {
 	return l.w.Metrics()[:1]
 }
 
-// makeLoads creates the workloads.
+// makeLoads creates the workloads of the plan and adds them to r.loads.
 func (r *testbed) makeLoads() error {
 	for _, pw := range r.p.Workloads {
 		w, err := r.d.Workload(pw)
@@ -119,7 +119,7 @@ func (r *testbed) need(t plan.Target) (bytes int64) {
 	return bytes
 }
 
-// files lists the files that the workloads on t read and can name in advance.
+// files lists the files that the workloads on t read, as far as they are known in advance.
 func (r *testbed) files(t plan.Target) (all []iotax.File) {
 	for _, l := range r.loads {
 		for _, f := range l.files {
@@ -131,7 +131,7 @@ func (r *testbed) files(t plan.Target) (all []iotax.File) {
 	return all
 }
 
-// worksAt reports whether l runs on the target called name, either directly or as part of a combined target.
+// worksAt reports whether l runs on the target called name: directly, as part of a combined target, or as noise.
 func (r *testbed) worksAt(l *load, name string) bool {
 	if l.plan.Done(name) {
 		return true
@@ -145,7 +145,8 @@ func (r *testbed) worksAt(l *load, name string) bool {
 	return false
 }
 
-// prepareCells calls Settle for every workload that has it, and checks and prepares every workload on every target.
+// prepareCells calls Settle for every workload that has it, checks and prepares every workload on each of its targets,
+// and runs the pilots. It then closes the machines that are opened again for each trial.
 func (r *testbed) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	for _, l := range r.loads {
 		if settle := l.w.Caps().Settle; settle != nil {
@@ -275,8 +276,8 @@ func (r *testbed) at(l *load) (targets []*iotax.Target) {
 	return targets
 }
 
-// pilot runs the pilot of each workload that needs one, on all its targets. A resumed run passes the earlier result,
-// so that the pilot makes the same choice.
+// pilot runs the pilot of each workload that needs one, on all its targets. A resumed run and a later start pass the
+// earlier result, so that the pilot makes the same choice.
 func (r *testbed) pilot(ctx context.Context, run *iotax.Run) error {
 	for _, l := range r.loads {
 		pilot := l.w.Caps().Pilot

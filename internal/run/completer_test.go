@@ -122,7 +122,7 @@ func (h *hangs) Run(ctx context.Context, _ *iotax.Target, _ *iotax.Trial) error 
 	return ctx.Err()
 }
 
-// A trial that hangs is cancelled after the plan's overrun, with an error.
+// A trial that exceeds its planned time by the plan's overrun is cancelled with an error.
 func TestOverrun(t *testing.T) {
 	w := newWorld()
 	trial := &iotax.Trial{Ramp: time.Millisecond, Length: 2 * time.Millisecond}
@@ -202,7 +202,7 @@ func TestPrepareCommand(t *testing.T) {
 	}
 }
 
-// The command before each trial runs in an empty directory, and not in the working directory of iotax.
+// The plan's prepare command runs in an empty directory, not in the working directory of iotax.
 func TestPrepareCommandInEmptyDir(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Chdir(t.TempDir())

@@ -13,7 +13,7 @@ import (
 	"iotax/stat"
 )
 
-// levels are the true ratios of the targets in dropPlan to the baseline.
+// levels maps each target of dropPlan to its true ratio to the baseline.
 var levels = map[string]float64{"host": 1, "a": 1.2, "b": 1.15, "c": 0.9, "d": 0.7, "e": 0.5}
 
 func dropPlan() *plan.Plan {
@@ -26,8 +26,8 @@ func dropPlan() *plan.Plan {
 	return p
 }
 
-// noisy returns the level of a trial's target, with noise that depends only on the study, the round and the
-// target.
+// noisy returns a function for world.value: the level of the trial's target, with noise that depends only on the study,
+// the round and the target.
 func noisy(study uint64, sd float64) func(t *iotax.Trial) (float64, error) {
 	return func(t *iotax.Trial) (float64, error) {
 		r := rand.New(rand.NewPCG(study, uint64(t.Round)<<8+uint64(t.Target[0])))
@@ -95,7 +95,7 @@ func TestDropWorst(t *testing.T) {
 	}
 }
 
-// The intervals of all targets, including dropped ones, contain the true ratio in 95 % of studies. The best
+// The intervals of all targets, including dropped ones, contain the true ratio in at least 95 % of studies. The best
 // target is dropped in at most 5 % of studies. Dropping reduces the number of trials.
 func TestDropWorstSimulated(t *testing.T) {
 	studies := 60

@@ -87,7 +87,8 @@ func TestDecidesOneTarget(t *testing.T) {
 	}
 }
 
-// A run can end although a target was given up. A resumed run also uses the earlier trials for its expectations.
+// A run ends when the expectations about the remaining targets are decided. A resumed run also uses the earlier trials
+// for its expectations.
 func TestDecidesTheRest(t *testing.T) {
 	w := newWorld()
 	w.value = func(x *iotax.Trial) (float64, error) {

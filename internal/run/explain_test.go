@@ -10,8 +10,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// Each round has an explained trial next to each of its trials, alternately before and after it. No result of the run
-// uses explained trials, even after a resume.
+// Each normal trial has an explained trial next to it, alternately before and after. No result of the run uses
+// explained trials, even after a resume.
 func TestExplainedTrials(t *testing.T) {
 	w := newWorld()
 	watched, explained, reviewed := 0, 0, 0
@@ -88,8 +88,8 @@ func TestNothingToExplain(t *testing.T) {
 	}
 }
 
-// Each round has a profiled trial next to each of its trials, also for a workload without latencies. It keeps its
-// profile, and no result of the run uses it.
+// Each normal trial has a profiled trial next to it, even if the workload has no latencies. Profiled trials keep their
+// profiles, and no result of the run uses these trials.
 func TestProfiledTrials(t *testing.T) {
 	w := newWorld()
 	w.value = func(t *iotax.Trial) (float64, error) {

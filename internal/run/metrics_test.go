@@ -70,7 +70,7 @@ func TestEveryChosenMetricDecides(t *testing.T) {
 	}
 }
 
-// A quantile that the trials cannot support ends the run before the first round, with a hint that names a sufficient
+// If the trials are too short for a quantile, the run ends before the first round, with a hint that names a sufficient
 // length.
 func TestUnsupportedQuantile(t *testing.T) {
 	s := &slowing{rate: 100} // one I/O beyond the quantile in a round of 10 s

@@ -255,7 +255,7 @@ func (r *testbed) enclose(ctx context.Context, t plan.Target, target *iotax.Targ
 	return nil
 }
 
-// openOne attaches the target's volume to its machine.
+// openOne opens a target that is not combined: it attaches the volume, and starts the machines in t.In.
 func (r *testbed) openOne(ctx context.Context, t plan.Target) (*iotax.Target, error) {
 	place, err := r.attach(ctx, t)
 	if err != nil {
@@ -299,7 +299,7 @@ func (r *testbed) openOne(ctx context.Context, t plan.Target) (*iotax.Target, er
 	return target, nil
 }
 
-// below lists the volume of t and the volumes below it.
+// below lists the volume of t and the volumes that it is based on.
 func (r *testbed) below(t plan.Target) (all []iotax.Volume) {
 	for range r.p.Targets { // attach has already rejected cycles
 		if vol := r.bedOf(t.On).volumes[t.Name].vol; vol != nil {

@@ -29,8 +29,8 @@ func (b *booted) Caps() iotax.MachineCaps {
 	return c
 }
 
-// A machine with EachTrial, and the places on it, are opened and closed for each trial. The machines and places that
-// this machine uses stay open.
+// A machine with EachTrial and the places on it are opened and closed for each trial. The machines and places that this
+// machine uses stay open.
 func TestRenew(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")
@@ -96,7 +96,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// If a machine cannot be opened for a trial, that trial fails. If the clean-up after a trial fails, the run ends.
+// If a machine cannot be opened for a trial, that trial fails, and the run removes what it created for the trial.
 func TestRenewFails(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")

@@ -46,7 +46,7 @@ func TestRestarts(t *testing.T) {
 		if e.Kind == Starting || e.Kind == Opening && strings.HasPrefix(e.Text, "start ") {
 			w.say("%s %s", e.Kind, e.Text)
 		}
-		if e.Kind == CellsDone && e.Text != "too few starts for an interval" { // their values agree
+		if e.Kind == CellsDone && e.Text != "too few starts for an interval" { // three starts with equal values have no interval
 			t.Errorf("%s: %s", e.Workload, e.Text)
 		}
 	}
@@ -109,8 +109,8 @@ func TestRestartsWithDiscards(t *testing.T) {
 	}
 }
 
-// A resumed run continues the interrupted start. If that start was complete, it begins the next one and does not
-// open everything twice.
+// A resumed run continues the interrupted start. If that start was complete, the resumed run begins the next start
+// without opening everything twice.
 func TestRestartsResume(t *testing.T) {
 	for _, c := range []struct {
 		interruptAt, opened int

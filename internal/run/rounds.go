@@ -21,7 +21,8 @@ const (
 	// failuresInARow is the number of consecutive failures after which a cell is not tried again. Its failures stay in
 	// the report.
 	failuresInARow = 3
-	// A workload stops if at least minLost of its rounds, and more than the share maxLostShare of them, are invalid.
+	// maxLostShare and minLost limit the invalid rounds. A workload stops if at least minLost of its rounds, and more
+	// than the share maxLostShare of them, are invalid.
 	maxLostShare = 0.5
 	minLost      = 6
 )
@@ -55,7 +56,7 @@ type engine struct {
 type lane struct {
 	*load
 	index    int
-	pairings []stat.Pairing // of the deciding metrics
+	pairings []stat.Pairing // one for each deciding metric
 	expected []expected
 	round    int                    // index of the next round within the shard
 	inRound  map[string]bool        // targets with a trial in the current round
@@ -63,7 +64,7 @@ type lane struct {
 	times    map[string]stat.Timing // durations of the successful trials of this process, by target
 	ran      int                    // complete rounds, including invalid ones
 	valid    int                    // number of valid rounds of the target that has the fewest
-	widest   stat.Interval          // of the ratios of all targets and deciding metrics; without bounds if a ratio has no interval yet
+	widest   stat.Interval          // widest interval of a ratio, over all targets and deciding metrics; without bounds if a ratio has no interval yet
 	about    string                 // metric, target and error if too few I/Os are beyond a quantile; otherwise ""
 	failed   map[string]int         // failures in a row, by target
 	good     map[string]int         // successful trials, by target
@@ -73,7 +74,7 @@ type lane struct {
 
 	state laneState
 	why   string
-	hint  string // for laneShort; "" if the budget ended it
+	hint  string // hint of the finding for laneShort; "" if the budget ended the workload
 }
 
 type laneState int
@@ -128,8 +129,8 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *testbed, o Options, from
 			for _, t := range byRound[b] {
 				ln.pair(t)
 			}
-			// Do not count rounds with failures, so that a resumed run tries the failed targets again. New rounds replace the
-			// missing pairs.
+			// Do not count rounds with failures, so that a resumed run tries the failed targets again. New rounds
+			// replace the missing pairs.
 			if len(byRound[b]) >= len(l.targets)-len(ln.dropped) && !slices.ContainsFunc(byRound[b], func(t *iotax.Trial) bool { return t.Err != "" }) {
 				ln.beginRound()
 				for _, t := range byRound[b] {
@@ -158,7 +159,7 @@ func (e *engine) complete() bool {
 	return true
 }
 
-// measure runs the rounds of the unfinished workloads in turn, until no workload needs another.
+// measure runs the rounds of the unfinished workloads in turn, until no workload needs another round.
 func (e *engine) measure(ctx context.Context) error {
 	for _, ln := range e.lanes {
 		if ln.state == laneOpen {
@@ -289,8 +290,9 @@ func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err
 	return last, nil
 }
 
-// ways returns the facts that mark the trials of a target in a round: "" for the normal one. The workload gets no
-// explained trials without latency, because then there is nothing to divide into stages.
+// ways returns one element for each trial of a target in a round: the fact that marks an explained or a profiled trial,
+// or "" for the normal trial. Workloads without a measurement window or without latencies get no explained trials,
+// because they have no latency to divide into stages.
 func (e *engine) ways(ln *lane) []iotax.FactKey {
 	out := []iotax.FactKey{""}
 	if e.p.Measure.Explain && ln.w.Caps().Limit == 0 && !ln.noLatency {
@@ -493,14 +495,14 @@ func (e *engine) judge(ln *lane) {
 	case e.p.Measure.Starts() > 1 && b.Max >= stat.LeastTrials && !ln.widest.Bounded():
 		e.stop(ln, laneDone, "too few starts for an interval", "")
 	case b.Min == b.Max:
-		e.stop(ln, laneDone, stat.PlusMinus(width, 2), "") // the plan asks for a number of rounds, not a precision
+		e.stop(ln, laneDone, stat.PlusMinus(width, 2), "") // the plan sets a number of rounds, not a precision
 	default:
 		e.stop(ln, laneShort, "precision not reached: "+cmp.Or(ln.about, stat.PlusMinus(width, 2)), schedule.Workable(e.p, moreRounds))
 	}
 }
 
-// missing returns the reason if no round of ln can become valid, because the trials of a target lack a metric that ln
-// needs. Otherwise it returns "".
+// missing returns why no round of ln can be valid: the trials of a target lack a metric that ln needs. It returns "" if
+// no metric is missing.
 func (e *engine) missing(ln *lane) (why string) {
 	need := func(p *stat.Pairing, targets ...string) {
 		for _, t := range targets {
@@ -527,10 +529,10 @@ func (e *engine) missing(ln *lane) (why string) {
 
 const moreRounds = "use more rounds (`--rounds 12..60`); use longer trials (`--trial 30s`) or a quieter machine"
 
-// tally counts the valid rounds of the lane. Among the intervals of its targets and deciding metrics, it finds the
-// widest. It counts rounds as the report does. A round is invalid if a trial in it is discarded or has a finding that
-// makes its values invalid (stat.SetAside). It is invalid for one target if the trial of that target failed. Invalid
-// rounds are repeated as long as the budget lasts.
+// tally counts the valid rounds of the lane as the report does, and finds the widest interval of its targets and
+// deciding metrics. A round is invalid if a trial in it is discarded or has a finding that makes its values invalid
+// (stat.SetAside). It is invalid for one target if the trial of that target failed. The engine repeats invalid rounds
+// as long as the budget lasts.
 func (e *engine) tally(ln *lane) {
 	ln.valid, ln.widest, ln.about = math.MaxInt, stat.Interval{Estimate: 1, Lo: 1, Hi: 1}, ""
 	o := stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()}
@@ -566,7 +568,7 @@ func (e *engine) tally(ln *lane) {
 	}
 }
 
-// logRatios returns the log ratios of the first target that is compared with another.
+// logRatios returns the log ratios of the first target that is compared with another, or nil if it has no valid round.
 func (e *engine) logRatios(ln *lane) []float64 {
 	for _, t := range ln.targets {
 		if e.compared(ln, t) {
@@ -695,8 +697,8 @@ func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 }
 
 // each returns the estimated time of a trial of l on a target: the mean of the earlier trials of this process, or
-// else the planned time plus the overhead of a trial. The overhead comes from other workloads with a measurement
-// window on that target, or from an assumption.
+// else the planned time plus the overhead of a trial. The overhead is that of other workloads with a measurement window
+// on that target, or else the assumed overhead (Options.Around).
 //
 // With explained or profiled trials, each returns a multiple of that time.
 func (e *engine) each(l *lane, target string) time.Duration {

@@ -35,17 +35,17 @@ type Deps struct {
 	// Enclose starts machine m on another machine (plan.Traits.Encloses) and makes place p of that machine available in
 	// m. target is the name of the target that uses m. Only plans with such a machine need Enclose.
 	Enclose func(ctx context.Context, m plan.Machine, target string, on iotax.Machine, p iotax.Place) (iotax.Machine, error)
-	// Workload creates the workload of an entry of the plan.
+	// Workload creates the workload that w describes.
 	Workload func(w plan.Workload) (iotax.Workload, error)
 	// Environment returns facts about a machine.
 	Environment func(ctx context.Context, m iotax.Machine) (map[string]string, error)
-	// Watch starts to record the activity around a trial. stop ends the recording and returns it.
+	// Watch starts recording the activity around a trial. stop ends the recording and returns it.
 	Watch func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
 	// Explain replaces Watch in an explained trial (plan.Measure.Explain). It is optional.
 	Explain func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
 	// Profile replaces Watch in a profiled trial (plan.Measure.Profile). It is optional.
 	Profile func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
-	// Evict drops the files under a path of this host from its page cache.
+	// Evict drops the files under a path of this host from the page cache.
 	Evict func(ctx context.Context, path string) error
 	// Governor sets the frequency governor of this host's CPUs. undo restores the earlier governor. The findings report
 	// CPUs that do not offer the new one. Governor is optional.
@@ -59,15 +59,15 @@ type Deps struct {
 	ReviewValues []string
 	ReviewFacts  func(t *iotax.Trial) map[string]string
 
-	// Begin is called once, before the first trial. Save is called after each trial, and Update after the run has
-	// changed.
+	// Begin is called once for a new run, before anything is opened. Save is called after each trial, and Update after
+	// the run has changed.
 	Begin  func(ctx context.Context, r *iotax.Run) error
 	Save   func(ctx context.Context, t *iotax.Trial) error
 	Update func(ctx context.Context, r *iotax.Run) error
 
-	// Calibrate returns the known noise of the setup of r's baseline. Run calls it after all targets have been opened.
-	// It returns nil if nothing is known. It may run measurements of its own, with other Deps. The findings are about
-	// the run. Calibrate is optional.
+	// Calibrate returns the known noise of the setup of r's baseline, or nil if it is unknown. Run calls Calibrate
+	// after opening all targets. Calibrate may run measurements of its own, with other Deps. The findings are about the
+	// run. Calibrate is optional.
 	Calibrate func(ctx context.Context, r *iotax.Run) (*iotax.Calibration, []iotax.Finding)
 
 	// Progress receives the events of the run, in the goroutine of Run. It is optional.
@@ -79,8 +79,8 @@ type Deps struct {
 
 // Options are the inputs of a run in addition to its plan.
 type Options struct {
-	ID        string         // of the new run
-	Version   string         // of iotax
+	ID        string         // ID of the new run
+	Version   string         // version of iotax
 	Command   string         // the command that starts the run again, or ""
 	KeepGoing bool           // measure the other targets if one cannot be opened
 	Resume    *iotax.Run     // the run to resume, or nil
@@ -102,7 +102,7 @@ type Options struct {
 // EventKind is the kind of an Event.
 type EventKind string
 
-// The comment of each kind lists the fields of Event that are set.
+// The comment of each kind lists the main fields of its events.
 const (
 	Opening    EventKind = "opening"    // Target or Text names the object
 	Preparing  EventKind = "preparing"  // Target, Workload
@@ -110,7 +110,7 @@ const (
 	Finished   EventKind = "finished"   // a trial: Trial
 	RoundDone  EventKind = "round-done" // Round is the number of valid rounds; Target and Trial are those of the last trial
 	CellsDone  EventKind = "cells-done" // Workload has ended; Text is the reason, Short reports that it stopped too early
-	Missing    EventKind = "missing"    // Target is left out of the run, or only of Workload if Workload is set; Err is the cause
+	Missing    EventKind = "missing"    // Target is left out of the run, or only out of Workload if that is set; Err is the cause
 	CleaningUp EventKind = "cleaning-up"
 )
 

@@ -171,7 +171,7 @@ func (w *world) deps() Deps {
 	}
 }
 
-// guestPlan returns a plan with a host directory and a disk and a share of that directory in a guest.
+// guestPlan returns a plan with three targets: a host directory, and a disk and a share in a guest that use it.
 func guestPlan(workloads ...string) *plan.Plan {
 	p := &plan.Plan{
 		Name: "test", Baseline: "host",
@@ -226,7 +226,7 @@ func TestRoundsArePairedInterleavedAndMirrored(t *testing.T) {
 	if _, err := Run(context.Background(), p, w.deps(), Options{ID: "r1"}); err != nil {
 		t.Fatal(err)
 	}
-	order := map[string][]string{} // workload/round → targets
+	order := map[string][]string{} // targets by workload and round
 	var rotation []string
 	for i, tr := range w.saved {
 		if tr.Seq != i {
@@ -471,7 +471,7 @@ func TestResumeMeasuresAgainWhatFailed(t *testing.T) {
 		}
 		return 1000, nil
 	}
-	for _, rounds := range []int{2, 6} { // too few failures for the run to give the target up, and enough
+	for _, rounds := range []int{2, 6} { // with 2 rounds, share has too few failures to be given up; with 6, it has enough
 		w.saved, dead = nil, true
 		p := guestPlan("w")
 		p.Measure.Rounds = plan.Rounds{Min: rounds, Max: rounds}
@@ -624,7 +624,8 @@ type frozenMachine struct{ startedMachine }
 
 func (*frozenMachine) Run(ctx context.Context, _ *iotax.Cmd) error { <-ctx.Done(); return ctx.Err() }
 
-// A machine that cannot run the agent is measured without the values that need it, and the run records that.
+// A machine that cannot run the agent is measured without the values that need the agent. The run records this as a
+// fact.
 func TestMachineWithoutAgent(t *testing.T) {
 	w := newWorld()
 	d := w.deps()
@@ -649,8 +650,8 @@ func TestMachineWithoutAgent(t *testing.T) {
 	}
 }
 
-// A share that hangs blocks each step inside its guest until the step's deadline. It must not use up the time of later
-// steps. The hang is not an error, because the guest ends with the run.
+// A share that hangs blocks each step inside its guest until the step's deadline. The blocked steps must not use up the
+// time of later steps. The hang is not an error, because the guest ends with the run.
 func TestHungShareDoesNotHoldUpTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

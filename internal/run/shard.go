@@ -19,7 +19,7 @@ import (
 const (
 	RunnerKey = "runner" // the process, as leftover.Runner.String writes it
 	ShardKey  = "shard"  // shard that the process measures, if the run is divided; also a fact of its trials
-	FolderKey = "folder" // directory to which the plan's relative paths refer, if the run is divided
+	FolderKey = "folder" // directory that the plan's relative paths start from, if the run is divided
 	ShardsKey = "shards" // number of shards, if the run is divided
 )
 
@@ -106,8 +106,8 @@ func (s Shard) share(n int) int {
 	return k
 }
 
-// Of returns the plan of the shard: a fixed number of rounds, without a precision goal. It returns an error if p
-// cannot be divided.
+// Of returns the plan of the shard: p with a fixed number of rounds, and without a precision goal. The zero Shard
+// returns p itself. Of returns an error if p cannot be divided.
 func (s Shard) Of(p *plan.Plan) (*plan.Plan, error) {
 	if !s.Divided() {
 		return p, nil
@@ -150,8 +150,9 @@ func (s Shard) facts(r *iotax.Run) map[string]string {
 }
 
 // Merge combines the runs of the shards into one. parts are in the order of the shards, and count is the number of
-// shards expected. The result has the status Running until all shards have ended. Merge joins facts that differ. It
-// adds a finding to a target that only some shards could open, or whose durability differs between shards.
+// shards expected. The result has the status Running until all shards have ended. If a fact differs between shards,
+// Merge lists its values. It adds a finding to a target that only some shards could open, or whose durability differs
+// between shards.
 func Merge(parts []*iotax.Run, count int) *iotax.Run {
 	out := *parts[0]
 	out.Findings, out.Targets, out.Calibration = nil, nil, nil

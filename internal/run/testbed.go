@@ -25,7 +25,7 @@ type testbed struct {
 	infos    map[string]*iotax.TargetInfo
 	loads    []*load
 	known    map[string]map[string]string // facts of workloads from before a resume or from an earlier start
-	earlier  map[schedule.Cell]bool       // cells of the previous start; nil in the first
+	earlier  map[schedule.Cell]bool       // cells of the previous start; nil in the first start
 	undo     []undoStep
 
 	// A machine that is opened again for each trial has a testbed of its own, with the places on that machine. That
@@ -159,7 +159,7 @@ func within(ctx context.Context, limit time.Duration, do func(context.Context) e
 // does not use up the time of the others. If a machine that ends with the run has failed, or its disk or its share has
 // failed, a failed clean-up inside that machine is not an error.
 func (r *testbed) close(ctx context.Context) error {
-	errs := []error{r.closeRenewed(ctx)} // after an error before the first trial, these rigs are still open, and they use what the steps below remove
+	errs := []error{r.closeRenewed(ctx)} // after an error before the first trial, the renewed testbeds are still open, and use what the steps below remove
 	gone, asked := map[iotax.Machine]bool{}, map[iotax.Machine]bool{}
 	for i := len(r.undo) - 1; i >= 0; i-- {
 		step := r.undo[i]

@@ -115,8 +115,8 @@ func fromWindow(series []iotax.Series, ramp time.Duration) []iotax.Series {
 	return series
 }
 
-// machinesOf returns the machines that a trial on target runs on, without duplicates. A container is replaced by its
-// host, which provides the kernel and the connection.
+// machinesOf returns the machines that a trial on target runs on, without duplicates. Instead of a container, it
+// returns the container's host, which provides the kernel and the connection.
 func machinesOf(target *iotax.Target) []iotax.Machine {
 	machines := []iotax.Machine{iotax.Outside(target.Machine)}
 	for _, o := range target.Together {
@@ -173,8 +173,8 @@ func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) 
 }
 
 // evict drops the test files from this host's page cache, which also caches a guest's disks and shares. The workload
-// itself must empty the cache of another machine (fio invalidates its file). If evicting is not allowed, the trial
-// runs warm, with a finding.
+// itself must empty the cache of another machine (fio invalidates its file). If evicting fails, the trial runs warm,
+// with a finding.
 func evict(ctx context.Context, d Deps, coldFiles func(*iotax.Target) []string, target *iotax.Target, t *iotax.Trial) error {
 	var paths []string
 	places := []*iotax.Target{target}

@@ -103,7 +103,7 @@ func TestDevicesKeepTheirName(t *testing.T) {
 	}
 }
 
-// A workload is prepared and run only on its own targets, and the run is then complete. A workload without the
+// A workload is prepared and run only on its own targets, and the run still counts as complete. A workload without the
 // baseline among its targets runs as many rounds as the fixed protocol sets.
 func TestWorkloadAtSomeTargets(t *testing.T) {
 	w := newWorld()
@@ -145,7 +145,7 @@ func TestWorkloadAtSomeTargets(t *testing.T) {
 	}
 }
 
-// A cell that cannot be prepared is left out, and the others are measured.
+// If a target cannot be attached, the run fails. With keep_going in the plan, it measures the other targets.
 func TestKeepGoingInThePlan(t *testing.T) {
 	w := newWorld()
 	w.attachErr["t1"] = errors.New("the export is not there")
@@ -184,7 +184,7 @@ func TestDeviceThatTheMachineLacks(t *testing.T) {
 	}
 }
 
-// A workload that fails on all targets, or cannot run on any, ends. The others continue.
+// A workload that fails on all its targets, or cannot run on any of them, ends. The other workloads continue.
 func TestWorkloadThatCannotBeDone(t *testing.T) {
 	w := newWorld()
 	w.checkErr["share"] = errors.New("no such export")
@@ -209,7 +209,7 @@ func TestWorkloadThatCannotBeDone(t *testing.T) {
 	}
 }
 
-// A workload that cannot run on the baseline is left out there. The others are measured.
+// A workload that cannot run on the baseline is left out only there. All other cells are measured.
 func TestWorkloadThatTheBaselineCannotDo(t *testing.T) {
 	w := newWorld()
 	w.checkErr["host / no program"] = errors.New("it is not installed")

@@ -21,10 +21,10 @@ import (
 	"iotax/stat"
 )
 
-// Options selects what Run simulates.
+// Options contains the settings of Run, Replay and Restarts.
 type Options struct {
 	Studies  int      // number of studies per model and policy; a quarter of that for latency percentiles
-	Flagged  int      // number of studies simulated second by second for the checks; default: a tenth, at least 200
+	Flagged  int      // number of studies simulated second by second for the checks; default: a tenth of Studies, but at least 200
 	Models   []string // name prefixes; default: all
 	Policies []string // name prefixes or IDs; default: all
 	Seed     uint64
@@ -56,7 +56,7 @@ type Row struct {
 	HalfWidth      float64  `json:"half_width"`       // root mean square, as a ratio: 0.05 means ± 5 %
 	EqualSeconds   float64  `json:"equal_seconds"`    // device-seconds needed for ± 5 %: DeviceSeconds × (half width/5 %)²
 	Reached        float64  `json:"reached"`          // share of studies that reached ± 5 %
-	Rounds         float64  `json:"rounds"`           // mean
+	Rounds         float64  `json:"rounds"`           // mean number of rounds
 	Oracle         int      `json:"oracle,omitempty"` // rounds needed if the noise were known
 	Regret         float64  `json:"regret,omitempty"` // Rounds/Oracle, for policies with rounds
 	MissedBelow    float64  `json:"missed_below"`     // share of intervals below the true ratio
@@ -167,7 +167,7 @@ func (t *tally) score(o outcome, truth float64) (hit bool) {
 // edge is the logarithm of 1 + margin, which equals the logarithm of 1 + precision.
 var edge = math.Log1p(margin)
 
-// Run runs the evaluation.
+// Run simulates the studies that o selects. It returns an error if o is invalid or ctx is done.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Studies < 1 {
 		return nil, fmt.Errorf("%d studies: at least one is needed", o.Studies)
@@ -263,7 +263,8 @@ func latencyStudies(studies int) int { return (studies + 3) / 4 }
 // Ours is the name of iotax's own policy.
 const Ours = "iotax"
 
-// find returns the elements that a word in words names, or all elements if words is empty.
+// find returns the elements that a word in words names, or all elements if words is empty. It returns an error if a
+// word names no element.
 func find[T any](what string, all []T, words []string, named func(T, string) bool) ([]T, error) {
 	if len(words) == 0 {
 		return all, nil

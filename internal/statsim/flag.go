@@ -15,13 +15,13 @@ type Flagged struct {
 	Any      float64 `json:"any"`       // share of studies in which a rule other than not-steady warns
 	OfMissed float64 `json:"of_missed"` // the same for studies whose interval misses the true ratio; 0 if there are none
 	Missed   int     `json:"missed"`
-	Coverage float64 `json:"coverage"` // coverage of these studies
+	Coverage float64 `json:"coverage"` // share of all Studies whose interval contains the true ratio
 	Rules    []Alarm `json:"rules"`    // share of studies in which each rule warns
 }
 
-// chatty is the rule that does not count as a flag. SNIA's steady-state criterion is a label, not a test. If
-// seconds vary by 5 %, it marks one of forty ten-second windows as unsteady, and therefore a quarter of all sound
-// studies.
+// chatty is the ID of the rule that does not count as a flag. SNIA's steady-state criterion is a label, not a test. If
+// the rates of seconds vary by 5 %, it marks one of forty ten-second windows as unsteady, and therefore a quarter of
+// all sound studies.
 var chatty = rules.NotSteady.ID
 
 var flagRun = &iotax.Run{Baseline: baseline, Margin: margin,

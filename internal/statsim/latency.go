@@ -105,8 +105,8 @@ var fioBins = func() (b struct{ edges, values [64 * 40]float64 }) {
 func (w *work) level() float64 { return math.Log(100e3) + math.Ln2*w.octave }
 
 // draw adds the histogram of a trial of arm a whose log rate is v. The load is a closed loop, so a slower trial does
-// fewer I/Os. The number of I/Os in a bin has a Poisson distribution. I/Os far from the quantile are counted in one
-// bin below and one bin above.
+// fewer I/Os. The number of I/Os in a bin has a Poisson distribution. The I/Os below the window around the quantile are
+// counted in one bin, and those above it in another.
 func (w *work) draw(a int, v float64) {
 	s, slower := w.m.shape(a), 0.0
 	ios := w.ios * math.Exp(v)

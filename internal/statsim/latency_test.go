@@ -99,7 +99,7 @@ func TestLatencyCoverage(t *testing.T) {
 func TestLatencyRefused(t *testing.T) {
 	ps := Policies()
 	p := ps[slices.IndexFunc(ps, func(p *Policy) bool { return p.Name == "p99.9 few" })]
-	p.ios = 2000 // 60 I/Os beyond in 30 rounds
+	p.ios = 2000 // 60 I/Os beyond the percentile in 30 rounds
 	w := newWork()
 	if got := w.simulate(modelNamed(t, "L0 lognormal"), p, 1, 0, 12); got.unranked != 12 || got.studies != 0 {
 		t.Errorf("%d of 12 studies are refused, %d have an interval", got.unranked, got.studies)

@@ -70,7 +70,7 @@ const (
 	targetOnly
 )
 
-// Family returns the family of the model: "M2".
+// Family returns the family of the model, such as "M2".
 func (m *Model) Family() string {
 	f, _, _ := strings.Cut(m.Name, " ")
 	f, _, _ = strings.Cut(f, "-")
@@ -101,7 +101,7 @@ func (m *Model) truth(lnRho, q float64) float64 {
 	return lnRho + m.bias()
 }
 
-// Models returns the noise models in order.
+// Models returns all noise models, in the order in which results list them.
 func Models() []*Model {
 	var ms []*Model
 	text := ""

@@ -139,7 +139,8 @@ func (r *Row) Name() string {
 // short reports whether the row has a coverage below 95 %, and the method does not promise 95 % for it.
 func (r *Row) short() bool { return !r.Promised && !r.Met() && r.Coverage < 1-alpha }
 
-// Unflagged reports whether the checks flag too few of the studies of this row.
+// Unflagged reports whether the coverage of the row is too low and the checks flag too few of its studies. Only models
+// of M3, M5-one-arm and M7 can be unflagged.
 func (r *Row) Unflagged() bool {
 	return r.short() && r.Flags != nil && r.Flags.Any < FlagGate &&
 		slices.ContainsFunc([]string{"M3", "M5-one-arm", "M7"}, func(f string) bool { return strings.HasPrefix(r.Model, f) })
@@ -173,7 +174,7 @@ func (r *Result) Sentences() []string {
 	return strings.FieldsFunc(r.page().print("sentences"), func(c rune) bool { return c == '\n' })
 }
 
-// Text formats the result for a terminal with this width.
+// Text formats the result for a terminal with width columns.
 func (r *Result) Text(width int) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

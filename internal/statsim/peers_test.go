@@ -83,8 +83,8 @@ func (w *work) mmtests() bool {
 	return math.Abs(b-a) > 1.959964*(sa+sb)
 }
 
-// lisa follows lisa.stats (commit bb5ff50): the two-sample Kolmogorov-Smirnov test. It prints p. The simulation finds a
-// difference if p is below 5 %. For ten values on each side, this is a Kolmogorov-Smirnov statistic of at least 0.7.
+// lisa follows lisa.stats (commit bb5ff50): the two-sample Kolmogorov-Smirnov test. LISA prints p. The simulation finds
+// a difference if p is below 5 %. For ten values on each side, this is a Kolmogorov-Smirnov statistic of at least 0.7.
 // The p value of 0.7 is 0.012, and that of 0.6 is 0.052.
 func (w *work) lisa() bool {
 	arms := w.arms()
@@ -102,7 +102,7 @@ func (w *work) lisa() bool {
 	return most >= 7
 }
 
-// TestPeers simulates the tools on the same noise. docs/dev/evaluation-peers.md has its table.
+// TestPeers simulates the tools on the same noise. docs/dev/evaluation-peers.md contains the resulting table.
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	const studies = 1000

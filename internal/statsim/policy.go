@@ -74,7 +74,7 @@ const (
 // work is a simulated setup with reusable memory for its studies.
 type work struct {
 	testbed
-	d, a, b []float64 // log ratios, and logarithms of each arm
+	d, a, b []float64 // log ratios, and log rates of each arm
 	bad     [][2]bool // by round and arm: the value is invalid
 	series  []float64
 	order   uint64 // seed of the order of the arms
@@ -96,7 +96,7 @@ func newWork() *work {
 	return w
 }
 
-// Policies returns the policies in order.
+// Policies returns all policies, in the order in which results list them.
 func Policies() []*Policy {
 	hard := func(m *Model) bool { return !m.Gate }
 	ps := []*Policy{
@@ -141,7 +141,7 @@ func Policies() []*Policy {
 }
 
 // pair runs a round. It returns the log ratio, which arms have an invalid value, and whether the round counts. The
-// engine's function determines the order of the arms. If checked or w.keep is set, pair runs the checks.
+// order of the arms is that of the engine (schedule.Order). If checked or w.keep is set, pair runs the checks.
 func (w *work) pair(round int, t Timing, checked bool) (d float64, bad [2]bool, ok bool) {
 	w.written = true // assume that another workload wrote before the round
 	var v [2]float64
@@ -166,8 +166,8 @@ func (w *work) pair(round int, t Timing, checked bool) (d float64, bad [2]bool, 
 	return v[1] - v[0], bad, ok
 }
 
-// rounds runs rounds until n of them count. Like the engine, it returns false if more than six rounds, and more than
-// half of all rounds, are discarded.
+// rounds runs rounds until n of them count. It returns false if more than six rounds, and more than half of all rounds,
+// are discarded. The engine has a similar limit.
 func (w *work) rounds(n int, t Timing, checked bool, discards *int) bool {
 	for len(w.d) < n {
 		d, bad, ok := w.pair(len(w.d)+*discards, t, checked)
@@ -329,7 +329,8 @@ func (w *work) sequence() outcome {
 	})
 }
 
-// anyStop also stops when the interval gives a verdict. Five intervals at α/5 together have the level 1−α.
+// anyStop stops at an interim analysis if the interval is precise or gives a verdict. Five intervals at α/5 together
+// have the level 1−α.
 func (w *work) anyStop() outcome {
 	var o outcome
 	for _, n := range defaultLooks {

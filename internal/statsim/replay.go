@@ -21,7 +21,7 @@ type Recording struct {
 // leastRecorded is the minimum number of rounds for a replay. With fewer rounds, each one would be drawn too often.
 const leastRecorded = 12
 
-// leastSeconds is the minimum length of a recorded trial, so that half of it is still useful.
+// leastSeconds is the minimum length of a recorded trial in seconds, so that half of it is still useful.
 const leastSeconds = 3
 
 // Record returns the trials of a target and the baseline under a workload. It uses the same rounds as the report

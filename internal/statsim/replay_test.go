@@ -8,7 +8,7 @@ import (
 	"iotax"
 )
 
-// recorded returns a run of the model as the engine would store it.
+// recorded returns the trials of a run of the model as the engine would store them.
 func recorded(m *Model, rounds int, lnRho float64) []*iotax.Trial {
 	w := newWork()
 	w.reset(m, 6, 1, lnRho)
@@ -30,7 +30,7 @@ func record(t *testing.T, trials []*iotax.Trial) *Recording {
 }
 
 // A replay of a recording with little noise returns the ratio of the recording. If the setup drifts, only interleaved
-// studies return it.
+// studies return this ratio.
 func TestReplay(t *testing.T) {
 	drift := &Model{Name: "drift", Sigma: .01, Drift: math.Log(.5) / 1000}
 	for _, m := range []*Model{{Name: "quiet", Sigma: .02}, drift} {

@@ -18,7 +18,7 @@ const Reopening = 15.0
 // StartCounts lists the numbers of starts that Restarts simulates. The first one is a run without restarts.
 var StartCounts = [...]int{1, 2, 3, 4, 5, 6, 8, 12, 20}
 
-// A Restarted is the result of studies with this number of starts.
+// A Restarted is the result of the studies of one model with one number of starts.
 type Restarted struct {
 	Model     string       `json:"model"`
 	Starts    int          `json:"starts"`
@@ -132,7 +132,8 @@ func (w *work) restarts(ctx context.Context, m *Model, starts int, o Options) *R
 		HalfWidth: iotax.Number(math.Expm1(math.Sqrt(half2 / float64(shown)))), Alone: float64(alone) / float64(o.Studies)}
 }
 
-// RestartsMarkdown returns the page docs/dev/evaluation-restarts.md.
+// RestartsMarkdown returns the page docs/dev/evaluation-restarts.md. rows is the result of Restarts with this seed, and
+// must not be empty.
 func RestartsMarkdown(rows []*Restarted, seed uint64) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

@@ -105,7 +105,7 @@ var corruptions = []corruption{
 	}, mild: true},
 }
 
-// studyCorruptions lists the corruptions in the studies of M9.
+// studyCorruptions contains the indexes of the corruptions in the studies of M9.
 var studyCorruptions = []int{0, 1, 3, 4, 6}
 
 func cut(t *iotax.Trial, share float64) {

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// Timing is the duration of a policy's trials, in seconds.
+// Timing contains the durations of the parts of a trial, in seconds.
 type Timing struct {
 	Setup  float64 // process start, before the ramp
 	Ramp   float64
@@ -143,7 +143,7 @@ func (g *testbed) begin(a int, t Timing) float64 {
 	return v
 }
 
-// noise draws E, in standard deviations.
+// noise draws E, in units of its standard deviation.
 func (g *testbed) noise(a int) float64 {
 	shape := g.m.Tail
 	if g.m.Arm == targetOnly && a == 0 {
@@ -225,7 +225,7 @@ func (g *testbed) idle(length float64) {
 // An ouStep is a step of the Ornstein-Uhlenbeck process S: of its value, and of its mean during the step.
 type ouStep struct {
 	length           float64
-	decay, sd        float64 // of the value, given the previous value
+	decay, sd        float64 // decay of the previous value, and standard deviation of the innovation
 	mean             float64 // coefficient of the previous value in the mean
 	meanSlope, meanR float64 // slope of the mean on the innovation of the value, and standard deviation of the residual
 }

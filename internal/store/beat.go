@@ -12,7 +12,7 @@ import (
 // run is saved.
 type Pulse struct {
 	Silent Silence
-	Open   map[int]string // the runner of each shard that has started but not ended, if several processes measure the run
+	Open   map[int]string // by Part.Index, the runner of each shard that has started but not ended; empty if one process measures the run
 }
 
 // Silence maps the name of each process that measures a run to the time since its last call of Beat. It omits
@@ -22,9 +22,10 @@ type Silence map[string]time.Duration
 // Shared reports whether several hosts can use the store. Only a shared store records beats.
 func (s *Store) Shared() bool { return s.drv.beat() != "" }
 
-// Beat records that runner, a name without spaces, is measuring the run `id`. known is false if the run has not been
-// saved yet. Unlike the methods that save results, Beat stops when ctx is done, has a deadline, and does not wait for
-// writers, because the server may be unreachable.
+// Beat records that runner, a name without spaces, is measuring the run `id`. known is false if the store does not
+// contain the run yet. If the store is not shared, Beat does nothing and returns true. Unlike the methods that save
+// results, Beat stops when ctx is done, has a deadline, and does not wait for writers, because the server may be
+// unreachable.
 func (s *Store) Beat(ctx context.Context, id, runner string) (known bool, err error) {
 	if !s.Shared() {
 		return true, nil

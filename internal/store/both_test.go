@@ -195,7 +195,7 @@ func TestPackedExactly(t *testing.T) {
 	if size := len(packHistograms(want[:1])); size > len(onGrid.Bins)*8 {
 		t.Errorf("%d bins on fio's grid take %d bytes", len(onGrid.Bins), size)
 	}
-	for i := range b { // truncated data may return an error or wrong values, but must not panic
+	for i := range b { // decoding damaged data may return an error or wrong values, but must not panic
 		_, _ = unpackHistograms(b[:i], nil)
 		damaged := slices.Clone(b)
 		damaged[i] ^= byte(1 + r.IntN(255))

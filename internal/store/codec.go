@@ -8,10 +8,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxBlob limits the unpacked size of a blob in bytes. It protects memory from damaged files.
+// maxBlob limits the unpacked size of a blob, in bytes, so that damaged files cannot exhaust memory.
 const maxBlob = 1 << 30
 
-// Blobs are compressed with zstd. The codecs are created on first use, because listing runs does not need them.
+// The store compresses blobs with zstd. It creates the codecs on first use, because listing runs does not need them.
 var (
 	// One goroutine and a small window limit the load on a machine that is being measured.
 	encoder = sync.OnceValues(func() (*zstd.Encoder, error) {

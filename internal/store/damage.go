@@ -9,7 +9,7 @@ import (
 	"iotax"
 )
 
-// ErrDamaged is wrapped by errors about stored bytes that cannot be decoded.
+// ErrDamaged reports that stored bytes cannot be decoded.
 var ErrDamaged = errors.New("the stored value is damaged")
 
 // A spot identifies a row for errors: a run, or one of its trials.
@@ -31,7 +31,8 @@ func (s spot) damaged(column string, err error) error {
 		Hint: "restore the store from a copy, or remove the run: iotax rm " + s.run + "; a disk or a program that writes into the store may be the cause"}
 }
 
-// scanned converts the error of a Scan. A column with an unexpected type is reported as damaged.
+// scanned converts an error of Scan. It reports a column with an unexpected type as damaged, and returns other errors
+// unchanged.
 func (s spot) scanned(err error) error {
 	if err != nil && strings.HasPrefix(err.Error(), "sql: Scan error") {
 		return s.damaged("a column", err)

@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// writer is the process that the tests kill. It appends trials until it is killed, and prints the Seq of each trial
-// after the store has saved it.
+// writer is the main function of the process that the tests kill. It appends trials until it is killed, and prints the
+// Seq of each trial after the store has saved it.
 func writer(path string) {
 	ctx := context.Background()
 	s, err := Open(ctx, path)
@@ -75,7 +75,7 @@ func TestKilledWriter(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The first rounds kill the process while it creates the store. The later rounds kill it while it saves trials,
-		// even if it is slow to begin.
+		// even if it starts slowly.
 		const making = 6
 		wait := time.Duration(round) * 4 * time.Millisecond
 		if round >= making {

@@ -15,10 +15,10 @@ import (
 
 // A Query selects runs. The zero value selects all runs, newest first.
 type Query struct {
-	// Text is split at spaces. Each word must occur, in any case, in the run's id, name, baseline or host, in the
-	// name, machine or place of a target, or in the name of a workload.
+	// Text contains words, separated by spaces. Each word must occur, in upper or lower case, in the run's id, name,
+	// baseline or host, in the name, machine or place of a target, or in the name of a workload.
 	Text   string
-	Name   string       // of the run, exactly
+	Name   string       // exact name of the run; "" selects any name
 	Status iotax.Status // "" selects any status
 
 	Since, Before time.Time // the run started at or after Since, and before Before; zero means no bound
@@ -62,7 +62,7 @@ func (s *Summary) Took() time.Duration {
 	return s.End.Sub(s.Start)
 }
 
-// searched returns the text of a run that is searched for the words of Query.Text.
+// searched returns the text, in lower case, in which Find searches for the words of Query.Text.
 func searched(r *iotax.Run) string {
 	all := []string{r.ID, r.Name, r.Baseline, r.Environment[iotax.FactHostname]}
 	for _, t := range r.Targets {

@@ -20,8 +20,8 @@ func ids(runs []Summary) string {
 	return strings.Join(out, " ")
 }
 
-// If the process of a run was killed, the stored status of the run stays "running". Lists, searches, sorting and
-// State use the status that is set by the function passed to Settle.
+// If the process of a run was killed, the stored status of the run stays "running". Lists, searches, sorting and State
+// use the status that the function passed to Settle sets.
 func TestSettle(t *testing.T) {
 	ctx := context.Background()
 	s := fresh(t)

@@ -17,8 +17,8 @@ import (
 // The table "measured" contains the results of trials: the values as JSON, for SQL queries, and the histograms in a
 // binary format, because a report of 100,000 trials reads all of them.
 
-// packValues returns the metrics, [[name, unit, better], …], and their numbers, both as JSON. Most trials of a run
-// have the same metrics, so a reader decodes equal metrics only once. A number that is not finite is stored as null.
+// packValues returns the metrics, [[name, unit, better], …], and their numbers, both as JSON. Most trials of a run have
+// the same metrics, so a reader decodes equal metrics only once. Numbers that are not finite become null.
 func packValues(values []iotax.Value) (metrics, numbers []byte, err error) {
 	of, ns := make([][3]string, len(values)), make([]iotax.Number, len(values))
 	for i, v := range values {
@@ -95,7 +95,8 @@ func packHistograms(hs []iotax.Histogram) []byte {
 	for _, h := range hs {
 		b = appendText(appendText(b, h.Name), h.Unit)
 		b = binary.AppendUvarint(b, uint64(len(h.Bins)))
-		// If all bins are on fio's grid, each is stored as the step from the previous bin: one byte instead of eight.
+		// If all bins are on fio's grid in ascending order, store each as the step from the previous bin: one byte
+		// instead of eight.
 		numbers, onGrid, last := grid().number, byte(1), uint64(0)
 		for _, bin := range h.Bins {
 			n, ok := numbers[bin.Value]

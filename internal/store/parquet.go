@@ -38,7 +38,7 @@ type parquetRow struct {
 	StartIndex int32 `parquet:"start_index"`
 }
 
-// rowsPerGroup limits the size of a row group, which the writer buffers, to some tens of MiB of memory.
+// rowsPerGroup limits the size of a row group, which the writer buffers in memory, to some tens of MiB.
 const rowsPerGroup = 100_000
 
 // WriteParquet writes one row for each value (tidy data), with the columns of WriteCSV but typed: start is a

@@ -21,8 +21,8 @@ type Parts struct {
 	depth    Depth
 }
 
-// Parts returns a reader for the trials of the run `id`. workload "" selects all trials. With Brief, Parts omits
-// histograms, series and intervals.
+// Parts returns a reader for the trials of the run `id`. workload "" selects all trials. With Brief, the reader omits
+// histograms, series, intervals and profiles.
 func (s *Store) Parts(ctx context.Context, id, workload string, depth Depth) *Parts {
 	return &Parts{s, ctx, id, workload, depth}
 }
@@ -35,7 +35,7 @@ func (p *Parts) Trials() iter.Seq2[*iotax.Trial, error] {
 }
 
 // Measured yields every trial in the order of Seq with its Values and, unless the depth is Brief, its Histograms. It
-// reuses their memory for later trials.
+// reuses the memory of both for later trials.
 func (p *Parts) Measured() iter.Seq2[*iotax.Trial, error] {
 	return p.s.each(p.ctx, p.run, selection{after: math.MinInt64, workload: p.workload, values: true, histograms: p.depth == Full})
 }
@@ -88,7 +88,7 @@ func (p *Parts) some(seqs []int, atOnce int, sel selection) iter.Seq2[*iotax.Tri
 	}
 }
 
-// shared caches decoded facts, findings and strings, because 100,000 copies of equal ones would need too much memory.
+// shared caches decoded facts, findings and strings, because 100,000 copies of equal values would need too much memory.
 type shared struct {
 	words    map[string]string
 	facts    map[string]map[string]string
@@ -115,8 +115,7 @@ func (s *shared) fill(t *iotax.Trial, at spot, facts, findings []byte) (err erro
 	return err
 }
 
-// one returns the cached value for b, or calls make and caches its result. It clears a cache that has become too
-// large.
+// one returns the cached value for b, or calls make and caches its result. It clears a cache that has become too large.
 func one[T any](known *map[string]T, b []byte, make func() (T, error)) (T, error) {
 	if v, ok := (*known)[string(b)]; ok {
 		return v, nil

@@ -148,7 +148,7 @@ func TestPostgresErrors(t *testing.T) {
 	}
 }
 
-// More processes write at once than the server has connections.
+// More stores write at the same time than the server allows connections.
 func TestPostgresManyWriters(t *testing.T) {
 	at := database(t)
 	s := open(t, at)

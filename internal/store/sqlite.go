@@ -22,10 +22,10 @@ import (
 	"iotax"
 )
 
-// applicationID is the application_id in the header of every store: "iotx".
+// applicationID is the application_id in the header of every SQLite store: "iotx".
 const applicationID = 0x696f7478
 
-// patience is the time limit for waiting for another writer. Only tests change it.
+// patience is the time limit for waiting for another writer or for a database server. Only tests change it.
 var patience = 10 * time.Second
 
 // sqliteDriver stores runs in a SQLite file.

@@ -26,7 +26,7 @@ import (
 	"iotax"
 )
 
-// ErrNotFound is wrapped by errors about a run or trial that is not in the store.
+// ErrNotFound reports that a run or trial is not in the store.
 var ErrNotFound = errors.New("not found")
 
 // A Store contains runs. Its methods may be called from several goroutines, and several processes may open the same
@@ -51,7 +51,7 @@ type driver interface {
 	// open connects to the database and updates the schema. It returns an error if a newer version of iotax made the
 	// schema.
 	open(ctx context.Context) (*sql.DB, error)
-	// explain turns an error of the database into one that the user can act on.
+	// explain converts an error of the database into an *iotax.Error for the user, with a hint if possible.
 	explain(op string, err error) error
 	// snapshot returns the options of a transaction that sees a single state.
 	snapshot() *sql.TxOptions
@@ -63,8 +63,8 @@ type driver interface {
 	// silence returns an expression over the table runs: the time since each runner of the run last called Beat, in
 	// the form that parsePulse reads.
 	silence() string
-	// runner returns an expression for the runner (runnerKey) in the JSON of a run in column. It is NULL if the run
-	// has no runner.
+	// runner returns an expression for the runner (runnerKey) of the run whose JSON is in `column`. It is NULL if the
+	// run has no runner.
 	runner(column string) string
 }
 
@@ -101,9 +101,9 @@ func openURL(ctx context.Context, url string, existing bool) (*Store, error) {
 	return s, nil
 }
 
-// Settle registers f, which is called for every run read with the status running. A process that is killed cannot save
-// the final status of its run. In that case, f sets the status and adds a finding. The stored run does not change.
-// Settle must be called before the store is read.
+// Settle registers f. The store calls f for every run that it reads with the status running, before it returns the run.
+// If the process of the run was killed, it could not save the final status. f may then set the status of the run and
+// add a finding. The stored run does not change. Settle must be called before the store is read.
 func (s *Store) Settle(f func(*iotax.Run, Pulse)) { s.settle = f }
 
 // Default returns the path of the user's default store: iotax/iotax.db in the state directory of the XDG Base
@@ -289,7 +289,7 @@ func (s *Store) Create(ctx context.Context, r *iotax.Run) error {
 	})
 }
 
-// Update replaces the run with the id r.ID.
+// Update replaces the run with the id r.ID. The error wraps ErrNotFound if the run does not exist.
 func (s *Store) Update(ctx context.Context, r *iotax.Run) error {
 	return s.write(ctx, "save run "+r.ID, func(ctx context.Context, tx *sql.Tx) error {
 		n, err := putRun(ctx, tx, updateRun, r)
@@ -490,12 +490,13 @@ func (s *Store) resolve(ctx context.Context, tx *sql.Tx, ref string) (string, er
 	return "", &iotax.Error{Op: "find run", On: ref, Err: fmt.Errorf("several ids begin so:\n    %s", strings.Join(lines, "\n    ")), Hint: "give more of the id"}
 }
 
-// Depth selects how much of a trial is read. Only Parts.Profiles reads profiles, and only Raw raw output.
+// Depth selects how much of a trial is read. No depth includes profiles (see Profile and Parts.Profiles) or raw output
+// (see Raw).
 type Depth int
 
 const (
 	Full  Depth = iota // with series, intervals and histograms
-	Brief              // without them, which is several times faster
+	Brief              // without series, intervals and histograms; several times faster to read
 )
 
 // Trials returns all trials of a run in the order of Seq, without raw output and profiles.
@@ -510,8 +511,8 @@ func (s *Store) Trials(ctx context.Context, ref string) ([]*iotax.Trial, error) 
 	return trials, nil
 }
 
-// Each iterates over the trials of a run in the order of Seq, without raw output. It keeps only a few of them in
-// memory. It includes trials that are added during the iteration. An error ends the iteration.
+// Each iterates over the trials of a run in the order of Seq, without raw output and profiles. It keeps only a few
+// trials in memory. It includes trials that are added during the iteration. An error ends the iteration.
 func (s *Store) Each(ctx context.Context, ref string, depth Depth) iter.Seq2[*iotax.Trial, error] {
 	return s.each(ctx, ref, depth.selection(math.MinInt64))
 }
@@ -675,7 +676,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 // list formats xs as a comma-separated list for SQL.
 func list(xs []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(xs), " ", ","), "[]") }
 
-// readBlobs reads the blobs of a kind, series, intervals or profiles, into trials, a map by Seq.
+// readBlobs reads the blobs of one kind (series, intervals or profiles) into trials, whose keys are Seq numbers.
 func (s *Store) readBlobs(ctx context.Context, tx *sql.Tx, run, kind string, trials map[int]*iotax.Trial) error {
 	return forEach(ctx, tx, `SELECT t.seq, b.data FROM trials t JOIN blobs b ON b.trial = t.id AND b.kind = $2
 		WHERE t.run = $1 AND t.seq IN (`+list(slices.Collect(maps.Keys(trials)))+`)`, []any{run, kind}, func(rows *sql.Rows) (err error) {
@@ -787,7 +788,7 @@ func (s *Store) Remove(ctx context.Context, id string, check func(*iotax.Run, Pu
 	return nil
 }
 
-// text removes characters that PostgreSQL rejects in a text column.
+// text replaces invalid UTF-8 and removes null bytes, because PostgreSQL rejects both in a text column.
 func text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
 }

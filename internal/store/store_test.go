@@ -245,7 +245,7 @@ func testEachPages(t *testing.T, url string) {
 	}
 	const n = 600 // more than one page with Brief, and many pages with Full
 	for i := range n {
-		// Out of order, with gaps, and mixed with another run.
+		// Append the trials out of order, with gaps, and mixed with another run.
 		seq := (i*7)%n*2 - 100
 		for _, id := range []string{"a", "b"} {
 			x := &iotax.Trial{Run: id, Seq: seq, Values: []iotax.Value{{Name: id, Value: float64(seq)}}}

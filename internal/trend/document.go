@@ -15,7 +15,8 @@ import (
 	"iotax/stat"
 )
 
-// foremost lists the suffixes of the metrics that are linked by default, in addition to the headline metric.
+// foremost lists the suffixes of the metrics whose links are always visible, in addition to the headline metrics. The
+// links to all other metrics are folded.
 var foremost = []string{".iops", ".bandwidth", ".latency.mean", ".latency.p99", ".duration"}
 
 // Address returns the address of a trend's page on the server.

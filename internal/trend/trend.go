@@ -259,7 +259,7 @@ func differ(work, newest string) string {
 	return without(work, newest) + "; the newest run has " + without(newest, work)
 }
 
-// Since returns the changes whose new level starts in one of the last dots. runs is the number of these dots.
+// Since returns the changes whose new level starts in one of the last `runs` dots.
 func (d *Trend) Since(runs int) (recent []Change) {
 	for _, c := range d.Changes {
 		if c.After >= len(d.Dots)-runs {

@@ -11,7 +11,7 @@ import (
 	"iotax/stat"
 )
 
-// Runs of the same day are labelled with their times, others with their dates.
+// Runs of the same day are labelled with their times. Runs of several days are labelled with their dates.
 func TestTrendWithinADay(t *testing.T) {
 	epoch := time.Date(2026, 3, 1, 2, 30, 0, 0, time.UTC)
 	for _, c := range []struct {

@@ -274,7 +274,7 @@ func (s space) pair(f, g int) (out []term) {
 
 // A fit is a least-squares fit of a linear model to the means of combinations.
 type fit struct {
-	effects []float64 // of the terms
+	effects []float64 // estimated effect of each term
 	factors []float64 // variance of each effect, as a multiple of the variance of a mean
 	rest    float64   // residual sum of squares
 	df      int       // residual degrees of freedom

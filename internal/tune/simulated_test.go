@@ -255,7 +255,8 @@ func TestAgainstFullFactorial(t *testing.T) {
 	}
 }
 
-// A search that stops in its screening returns the effects so far, and one that stops in its final the finalists.
+// A search that stops during screening returns the effects so far. A search that stops during the final also returns
+// the finalists.
 func TestStopped(t *testing.T) {
 	random := rand.New(rand.NewPCG(21, 5))
 	w := &world{factors: factors(7), gain: additive(map[int]float64{1: 0.2, 4: 0.06}, nil), noise: normal(random, 0.1)}

@@ -24,8 +24,8 @@ const Alpha = 0.05
 
 const (
 	pilot       = 2    // number of screening rounds before unusable values are removed
-	fewCombos   = 6    // up to this number, all combinations are compared without screening
-	maxFinal    = 9    // up to this number, all combinations of the factors with a gain enter the final
+	fewCombos   = 6    // largest number of combinations that are compared without screening
+	maxFinal    = 9    // all combinations of the factors with a gain enter the final if there are at most this many
 	maxHidden   = 3    // maximum number of interactions that add factors to the final
 	effectAlpha = 0.05 // significance level of the test that brings a value into the final
 	missed      = 0.05 // probability that a value does not enter the final although it gains `gains` times the margin
@@ -46,7 +46,7 @@ type Wrong string
 const (
 	Cached Wrong = "cached" // a cache served the I/O, not the device
 	Weaker Wrong = "weaker" // a flush guarantees less than with the present combination
-	Failed Wrong = "failed" // it could not be measured
+	Failed Wrong = "failed" // the combination could not be measured
 )
 
 // A Search looks for the best combination. All fields are required.
@@ -168,7 +168,7 @@ func (s *Search) screened(ctx context.Context) ([]Combo, error) {
 			again, err := s.measure(ctx, good, more)
 			if err != nil {
 				s.result.Best = make(Combo, len(s.space))
-				_, _, few := s.finalists(good, d) // for the effects, as far as they are known
+				_, _, few := s.finalists(good, d) // stores the effects so far in the result
 				return nil, errors.Join(err, few)
 			}
 			for i := range again {
@@ -463,8 +463,8 @@ type contest struct {
 // to be the best.
 func (s *Search) final(ctx context.Context, combos []Combo, drop bool) error {
 	n := len(combos)
-	// The best finalist is compared with each of the others in both directions. The test remains valid after any number of
-	// interim analyses.
+	// The best finalist is compared with each of the others in both directions. The test remains valid after any number
+	// of interim analyses.
 	c := &contest{combos, make([][]float64, n), make([]bool, n), make([]bool, n), s.Margin, Alpha / float64(2*max(1, n-1))}
 	s.result.Best = combos[0]
 	measured := 0

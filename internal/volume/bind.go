@@ -9,7 +9,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// MountSpec is `mount: {…}`: a mount that a container gets at its creation.
+// MountSpec is `mount: {…}`: a mount that a container gets when it is created.
 type MountSpec struct {
 	Type     string `yaml:"type" doc:"bind: a directory of the engine's host; volume: a directory made by the engine (emptyDir in a pod); tmpfs: memory" enum:"bind,volume,tmpfs"`
 	OfTarget string `yaml:"of" doc:"bind only: target of the host that holds the directory; empty means the baseline"`

@@ -114,7 +114,7 @@ func (s *BucketSpec) query(prefix string) url.Values {
 	return q
 }
 
-// existing returns the s3:// address of an existing bucket. It adds query parameters to q.
+// existing returns the s3:// address of the existing bucket, with q as its query. It adds ca, credentials and tls to q.
 func (s *BucketSpec) existing(q url.Values) (string, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -191,7 +191,7 @@ func (b *bucket) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 // An ownStore is a store that iotax started for the run.
 type ownStore struct {
 	port            int
-	credentials, ca string // paths on this host
+	credentials, ca string // paths on this host; ca is "" without TLS
 }
 
 func (b *bucket) start(ctx context.Context, address string) (own ownStore, err error) {
@@ -211,7 +211,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	if err != nil {
 		return own, err
 	}
-	// Only the store's environment and a file that only its owner can read contain the keys.
+	// The keys exist only in the store's environment and in a file that only its owner can read.
 	work, err := os.MkdirTemp(b.env.WorkDir, "iotax-s3-")
 	if err != nil {
 		return fail(err, "")
@@ -316,7 +316,8 @@ func FindStore(ctx context.Context, m iotax.Machine, name string) (path string, 
 		Hint: get + "; or name a store that runs: bucket: http://HOST:PORT/BUCKET"}
 }
 
-// certificate makes a self-signed certificate for the address, and returns it and its private key as PEM.
+// certificate makes a self-signed certificate for the address, valid for 30 days. It returns the certificate and its
+// private key as PEM.
 func certificate(address string) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -18,7 +18,8 @@ const (
 	slow  = 5 * time.Minute  // for a call that may wait for a device: mkfs, rm -rf, umount
 )
 
-// on calls a function on m with the time limit d. If m is not this host, on adds m to an *iotax.Error of the function.
+// on calls a function on m with the time limit d. If m is not this host, on adds m's name to an *iotax.Error that the
+// function returns.
 func on[In, Out any](ctx context.Context, d time.Duration, call func(context.Context, iotax.Machine, In) (Out, error), m iotax.Machine, in In) (Out, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer from %v within %v: %w", m, d, context.DeadlineExceeded))
 	defer cancel()
@@ -31,8 +32,8 @@ func on[In, Out any](ctx context.Context, d time.Duration, call func(context.Con
 	return out, err
 }
 
-// left adds path and m to err, the error of a failed removal or unmount, unless err already names path. The error for a
-// machine that is gone does not name it.
+// left adds op, path and m to err, the error of a failed removal or unmount. It returns err unchanged if err is nil or
+// already names path. The error for a machine that is gone, for example, does not name path.
 func left(op, path string, m iotax.Machine, err error) error {
 	var e *iotax.Error
 	if err == nil || errors.As(err, &e) && strings.HasPrefix(e.On, path) {
@@ -70,7 +71,8 @@ func needRoot(op, on string) error {
 		Hint: "let the user there be root, or give it sudo without a password"}
 }
 
-// withOutput returns an error with the standard error output of a failed command, or err if that output is empty.
+// withOutput returns an error with the standard error output of a failed command. It returns err if err has no such
+// output.
 func withOutput(err error) error {
 	var e *iotax.ExitError
 	if errors.As(err, &e) {
@@ -81,7 +83,8 @@ func withOutput(err error) error {
 	return err
 }
 
-// says reports whether the error's text contains `text`, which must be in lower case.
+// says reports whether err, or the standard error output of a failed command, contains `text`. It ignores the case of
+// err, and `text` must be in lower case.
 func says(err error, text string) bool {
 	return err != nil && strings.Contains(strings.ToLower(withOutput(err).Error()), text)
 }

@@ -84,7 +84,7 @@ func letGo(path string) error {
 
 func (d *device) Caps() iotax.VolumeCaps { return iotax.VolumeCaps{} }
 
-// Attach checks the device. It does not change the device.
+// Attach checks the device and does not write to it. The place is read-only unless --destroy names the device.
 func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
 	if !filepath.IsAbs(d.path) && !strings.HasPrefix(d.path, "/") {
@@ -113,7 +113,8 @@ func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	return p, nil
 }
 
-// giveUp makes p writable if nothing uses the device and it contains no signatures.
+// giveUp makes p writable. It returns an error if the device is in use or contains signatures. On this host, it opens
+// the device exclusively.
 func (d *device) giveUp(ctx context.Context, m iotax.Machine, p *iotax.Place) error {
 	local := iotax.IsLocal(m)
 	b, err := inspect(ctx, m, guard.Query{Path: p.Path, Held: local && isHeld(p.Path), Read: true})

@@ -68,10 +68,10 @@ func prepareDir(_ context.Context, s *DirSpec, e Env) (iotax.Volume, error) {
 	return &dir{want: s.Path, need: e.Need, users: true, own: true, network: s.Network, create: s.Create}, nil
 }
 
-// OwnDir makes a new directory on m, inside the directory `in`. If `in` is empty, it uses the machine's default
-// directory. The new directory gets the same checks, marker file and space reserve as the directory of a `dir:` target
-// with need bytes of files. If `in` is empty and need is 0, no space is reserved. `network` permits a network file
-// system. `create` makes `in` if it does not exist. The caller must call remove, even after an error. remove deletes
+// OwnDir makes a new directory on m for need bytes of files, inside the directory `in`. It checks `in` and the free
+// space as for a `dir:` target. `network` permits a network file system. `create` makes `in` if it does not exist. If
+// `in` is empty, OwnDir uses the machine's default directory without the checks for directories that a user names. If
+// need is also 0, the file system may be nearly full. The caller must call remove, even after an error. remove deletes
 // the directory and its contents.
 func OwnDir(ctx context.Context, m iotax.Machine, in string, need int64, network, create bool) (path string, remove func(context.Context) error, err error) {
 	d := guardedDir(m, in, need, network, create)
@@ -99,7 +99,7 @@ type dir struct {
 	users   bool // the user named the directory, so it must be checked
 	network bool // a network file system is permitted
 	create  bool // make the directory that the user named
-	empty   bool // no files are written, so no space is reserved
+	empty   bool // no files are written, so the file system may be nearly full
 }
 
 // marker is a file in every directory that iotax makes. It contains a random token and the label of the run. iotax
@@ -182,7 +182,7 @@ func (o ownDir) marked(root *os.Root, name string) (bool, error) {
 	return err == nil && strings.TrimRight(string(text), "\n") == o.Word, err
 }
 
-// parent opens the parent directory. If Trust is set, it returns an error if another user could replace the parent.
+// parent opens the parent directory. If Trust is set and another user could replace the parent, it returns an error.
 func (o ownDir) parent() (*os.Root, error) {
 	if o.Trust {
 		if _, err := os.Lstat(o.Path); err == nil {

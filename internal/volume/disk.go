@@ -110,7 +110,7 @@ func diskSize(need int64) int64 {
 	return (need + need/4 + 256<<20 + step - 1) / step * step
 }
 
-// A disk is a guest disk whose image exists.
+// A disk is a guest disk whose image or NBD export exists.
 type disk struct {
 	life
 	spec  DiskSpec
@@ -137,7 +137,7 @@ func serveFrom(op string, e Env, of string) (string, error) {
 
 // prepareDisk makes the image. By default, the image is not sparse. In a sparse image, the first write to a block
 // allocates space, and is therefore slower than later writes. fallocate leaves unwritten extents. Every workload writes
-// its test file once before it measures, which converts the extents below that file to written ones. A bare device
+// its test file once before it measures, which converts the extents of that file to written ones. A bare device
 // (filesystem: none) has no such file, so prepareDisk writes its whole image.
 func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err error) {
 	if _, ro := sealed[s.Filesystem]; ro {
@@ -245,7 +245,7 @@ func (d *disk) Caps() iotax.VolumeCaps {
 // long in an emulated guest on a busy host.
 var appear = 15 * time.Second
 
-// A diskQuery identifies a disk by its serial, and limits the wait for the disk to Within.
+// A diskQuery identifies a disk by its serial number, and limits the wait for the disk to Within.
 type diskQuery struct {
 	Serial string
 	Within time.Duration

@@ -7,7 +7,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// Options are written in the syntax of other programs.
+// Traits returns a spec's options in the syntax of other programs.
 func TestElsewhere(t *testing.T) {
 	for _, c := range []struct {
 		spec plan.Spec

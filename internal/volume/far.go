@@ -82,11 +82,11 @@ func serveOnPort(asked int, start func(port int) (*server, error)) (s *server, p
 	return nil, 0, err
 }
 
-// readyTime limits the start of a server. It allows for a busy host.
+// readyTime is the time limit for the start of a server. It allows for a busy host.
 const readyTime = time.Minute
 
-// await polls ready until it returns true. It returns an error if the server ends first, or if readyTime is over. After
-// a timeout, it stops the server.
+// await polls ready until it returns true. It returns an error if the server ends first, or after readyTime. If ctx is
+// done or readyTime has passed, await stops the server.
 func (s *server) await(ctx context.Context, ready func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTime, fmt.Errorf("%s did not serve within %v", s.name, readyTime))
 	defer cancel()

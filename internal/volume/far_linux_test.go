@@ -23,7 +23,7 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// nodes opens nodes of a lab that is made for the test.
+// nodes opens nodes of a lab that it makes for the test.
 func nodes(t *testing.T, names ...string) []iotax.Machine {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -558,7 +558,7 @@ esac
 	}
 }
 
-// A directory that a plan names for an image or a store has the same guards as a `dir:` target.
+// A directory that a plan names for an image or a store gets the same checks as a `dir:` target.
 func TestPathsOfServers(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

@@ -21,7 +21,7 @@ func deviceName(f *guard.Facts) string {
 	return s + ", without a serial number"
 }
 
-// refusal returns an error with the reasons against overwriting the device, or nil.
+// refusal returns an error with the reasons against overwriting the device, or nil if there are no reasons.
 func refusal(f *guard.Facts) error {
 	v := f.Judge()
 	all := v.Reasons()

@@ -16,7 +16,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// script runs a shell script as the test's user, which must be root.
+// script runs a shell script and returns its output. The test must run as root.
 func script(t *testing.T, text string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command("sh", append([]string{"-euc", "PATH=$PATH:/usr/sbin:/sbin\n" + text, "sh"}, args...)...).CombinedOutput()
@@ -41,8 +41,8 @@ func giveUp(t *testing.T, m iotax.Machine, path string) (iotax.Place, error) {
 	return v.Attach(t.Context(), m)
 }
 
-// guarded lists devices that must never be written. The script in make prepares the loop device $1, and want is the
-// expected part of the error.
+// guarded lists devices that must never be written. The script `make` prepares the loop device $1 and may use the
+// directory $2. The script `undo` reverts `make`. `want` is the expected part of the error.
 var guarded = []struct {
 	name, make, undo string
 	tool             string // program that prepares the device; the test fails without it
@@ -189,7 +189,7 @@ func TestGuardSwapFile(t *testing.T) {
 	wantError(t, err, "its file "+file+" is in use as swap", "nothing uses")
 }
 
-// A pod is this host as seen from other namespaces, which lack the files and the processes of the node.
+// A pod runs commands on this host in new mount and PID namespaces, in which the directory `hidden` is empty.
 type pod struct {
 	iotax.Machine
 	hidden string
@@ -313,8 +313,8 @@ func TestNotGivenUp(t *testing.T) {
 	}
 }
 
-// otherSys is this host with fake devices in /sys/dev/block. Everything else that the guard reads is real. The devices
-// represent storage stacks for which this kernel lacks modules.
+// otherSys runs commands on this host with fake devices in /sys/dev/block. The devices represent storage stacks for
+// which this kernel lacks modules. All other files that the guard reads are real.
 type otherSys struct {
 	iotax.Machine
 	sys string
@@ -371,7 +371,8 @@ ln -s "$2/sdx" "$3/$1"`, num, devices, sys)
 	}
 }
 
-// halfSeen is this host with some facts of a device hidden by the command `hide`, which uses $hidden and $seen.
+// halfSeen runs commands on this host after the shell script `hide`, which hides some facts of a device or of the host.
+// The script can use $hidden and $seen.
 type halfSeen struct {
 	iotax.Machine
 	hide, hidden, seen string
@@ -399,7 +400,7 @@ func TestGuardUnseen(t *testing.T) {
 	}
 }
 
-// A home directory is also refused by its real path, if symbolic links lead to it.
+// If symbolic links lead to a home directory, its real path is also refused.
 func TestHomesByLinks(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root for a root directory of the test's own")
@@ -508,7 +509,7 @@ func TestGuardToolFails(t *testing.T) {
 	wantError(t, err, "sick", "wipefs --no-act "+dev)
 }
 
-// plainUser is this host as an unprivileged user sees it. sudo requires a password unless `free` is set.
+// plainUser runs commands on this host as an unprivileged user. sudo requires a password unless `free` is set.
 type plainUser struct {
 	iotax.Machine
 	cache string

@@ -533,7 +533,7 @@ func loop(t *testing.T, size int64) string {
 func emptyLoop(t *testing.T) string {
 	t.Helper()
 	sizes, _ := filepath.Glob("/sys/block/loop*/size")
-	for _, s := range slices.Backward(sizes) { // another test may take the first ones at any time
+	for _, s := range slices.Backward(sizes) { // another test may take the first devices at any time
 		if b, err := os.ReadFile(s); err == nil && strings.TrimSpace(string(b)) == "0" {
 			return "/dev/" + filepath.Base(filepath.Dir(s))
 		}

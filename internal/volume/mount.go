@@ -25,7 +25,7 @@ var (
 	unmount = agent.New("volume.unmount", unmountHere)
 )
 
-// ready makes the mount point. It returns an error if a file system is mounted there.
+// ready makes the mount point. It returns an error if a file system is already mounted there.
 func (x mounting) ready(op string) error {
 	if err := needRoot(op, x.Point); err != nil {
 		return err
@@ -118,7 +118,8 @@ func (l *life) rootDir(ctx context.Context, m iotax.Machine, base string) (strin
 }
 
 // mountPoint returns the mount point and the source name for a file system of the run on m. On this host, the mount
-// point is in the run's directory. On other machines, it is in a new directory that contains the run's label.
+// point is in the run's directory. On other machines, it is in a new directory whose marker file contains the run's
+// label.
 func (l *life) mountPoint(ctx context.Context, m iotax.Machine) (point, source string, err error) {
 	id := l.env.ID
 	if iotax.IsLocal(m) && l.env.WorkDir != "" {

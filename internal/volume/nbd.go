@@ -175,7 +175,7 @@ func (n *nbd) image(ctx context.Context, dir string, size int64) (string, error)
 	return i.Path, err
 }
 
-// maxSocket is the longest path of a Unix socket, in bytes.
+// maxSocket is the maximum length of the path of a Unix socket, in bytes.
 const maxSocket = 107
 
 // export starts the server and returns the place of the export for m.
@@ -242,7 +242,7 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 			if s.Server == "nbdkit" {
 				flag = "--ipaddr=" + address
 			}
-			if s.Address != "" { // the address at which other machines reach the server may not be one of its interfaces
+			if s.Address != "" { // the address in the plan may not belong to an interface of the server
 				flag = flag[:strings.IndexByte(flag, '=')+1] + "0.0.0.0"
 			}
 			return start(port, flag, "--port="+strconv.Itoa(port))
@@ -269,7 +269,8 @@ type nbdDevice struct {
 	Path     string
 }
 
-// connectNBD attaches the export to the first free NBD device and returns the path of the device.
+// connectNBD attaches the export to the first free NBD device, records the attachment in x.Note, and returns the path
+// of the device.
 var connectNBD = agent.New("volume.connect NBD", func(ctx context.Context, x nbdDevice) (string, error) {
 	fail := func(err, hint string) (string, error) {
 		return "", &iotax.Error{Op: "attach NBD export", On: strings.Join(x.Args, " "), Err: errors.New(err), Hint: hint}

@@ -47,7 +47,8 @@ func (s *NFSSpec) Traits() plan.Traits {
 // program returns the name or path of the server to start.
 func (s *NFSSpec) program() string { return cmp.Or(s.Binary, "ganesha.nfsd") }
 
-// SetScalar sets only the version or the export, as in `nfs: 4.1`, `nfs: nas:/export`, `nfs://nas/export`.
+// SetScalar sets only the version, or the export and its port, as in `nfs: 4.1`, `nfs: nas:/export` or
+// `nfs://nas:2050/export`.
 func (s *NFSSpec) SetScalar(v string) error {
 	u, isURL := strings.CutPrefix(v, "nfs://")
 	switch {
@@ -251,7 +252,7 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// serving limits the start of the server. It allows for a busy host.
+// serving is the time limit for the start of the server. It allows for a busy host.
 const serving = time.Minute
 
 func (n *nfs) serveAt(ctx context.Context, dir string) error {

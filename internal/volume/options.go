@@ -147,5 +147,5 @@ func (s *DiskSpec) checkOptions(refuse func(field, msg, hint string)) {
 	}
 }
 
-// leastSize contains the smallest size of a disk for each file system that requires one.
+// leastSize contains the smallest size of a disk for each file system that has a minimum size.
 var leastSize = map[string]plan.Size{"xfs": 300 << 20, "btrfs": 128 << 20}

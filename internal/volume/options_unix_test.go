@@ -16,8 +16,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// The options of disks have an effect that can be seen in the guest, in the image's metadata, or in the image's
-// allocation.
+// Each disk option takes effect: in the guest, in the image's metadata, or in the image's allocation.
 func TestDiskOptions(t *testing.T) {
 	long.Test(t)
 	const need = 16 << 20

@@ -14,7 +14,7 @@ import (
 )
 
 // A program describes a search for the program Name in the directories First, the PATH, and the directories Then, in
-// this order.
+// this order. "~" in Then means the home directory.
 type program struct {
 	Name        string
 	First, Then []string
@@ -76,7 +76,7 @@ func written(ctx context.Context, m iotax.Machine, path string) bool {
 	return err == nil && f.Size > 0
 }
 
-// makeDirs makes directories. It returns an error if one exists.
+// makeDirs makes directories. It returns an error if one of them already exists.
 var makeDirs = agent.New("volume.make directories", func(_ context.Context, paths []string) (none, error) {
 	for _, p := range paths {
 		if err := os.Mkdir(p, 0o700); err != nil {

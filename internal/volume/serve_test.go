@@ -19,7 +19,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// lossy is this host as another machine that loses one call: either the call itself, or its answer.
+// lossy presents this host as another machine. It loses one call: either the call itself, or its answer.
 type lossy struct {
 	elsewhere
 	n, failAt int
@@ -83,7 +83,7 @@ func atMnt(t *testing.T) (all []string) {
 	return append(all, made...)
 }
 
-// Whichever call is lost, before or after it took effect, Detach removes everything.
+// If any one call is lost, before or after it took effect, Detach removes everything.
 func TestHalfAttached(t *testing.T) {
 	ownDisk(t)
 	for _, kind := range []string{"disk", "memory"} {

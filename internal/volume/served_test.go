@@ -42,8 +42,8 @@ func needs(t *testing.T, programs ...string) {
 	}
 }
 
-// TestServed mounts volumes that servers on this host export, in a guest. It does I/O on them and detaches them. Then
-// it kills each server during I/O.
+// TestServed mounts volumes of servers on this host in a guest. It does I/O on them and detaches them. Then it kills
+// each server during I/O.
 func TestServed(t *testing.T) {
 	long.Test(t)
 	needs(t, "ganesha.nfsd", "sshfs", "mksquashfs", "mkfs.erofs")
@@ -435,8 +435,8 @@ func tree(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// iotax mounts the export of an existing server in a guest. It writes only in its own directory and removes
-// everything. It refuses exports that cannot be measured.
+// iotax mounts the export of an existing server in a guest. It writes only in its own directory and removes that
+// directory. It refuses exports that cannot be measured.
 func TestExistingNFS(t *testing.T) {
 	long.Test(t)
 	needs(t, "ganesha.nfsd")

@@ -15,7 +15,7 @@ import (
 	"iotax/internal/leftover"
 )
 
-// A server is a program that runs on the serving machine while a volume is attached.
+// A server is a program that serves a volume from the machine `host`.
 type server struct {
 	name string // base name of the program, under which processes returns its ID
 	host iotax.Machine
@@ -81,7 +81,7 @@ func (s *server) ended() error {
 	return fmt.Errorf("%s ended: %w", s.name, err)
 }
 
-// stop ends the program and waits up to 25 s for its end.
+// stop ends the program and waits up to 25 s. It returns an error if the program does not exit.
 func (s *server) stop(ctx context.Context) error {
 	s.stopped = s.stopped || s.alive()
 	s.kill()

@@ -156,7 +156,7 @@ func behindLink(link string) (real string, ok bool) {
 	return real, err == nil
 }
 
-// homeRoots lists the parents of home directories.
+// homeRoots lists the parents of home directories, and root's home directory.
 var homeRoots = []string{"/home", "/Users", "/root"}
 
 // isHome reports whether the directory is a home directory, or a parent of home directories.

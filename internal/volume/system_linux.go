@@ -26,7 +26,7 @@ func refusesDirect(path string) bool {
 		return errors.Is(err, unix.EINVAL)
 	}
 	defer f.Close()
-	buf, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE) // aligned
+	buf, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE) // aligned, as O_DIRECT requires
 	if err != nil {
 		return false
 	}

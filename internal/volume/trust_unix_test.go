@@ -35,7 +35,7 @@ func usersDir(t *testing.T) string {
 	return dir
 }
 
-// A meddler is this host as another machine. After n calls, it calls `do`, which acts as another user.
+// A meddler presents this host as another machine. After n calls, it calls `do`, which acts as another user.
 type meddler struct {
 	elsewhere
 	n  int
@@ -131,7 +131,7 @@ func TestDirOfOthers(t *testing.T) {
 	}
 }
 
-// A directory whose parent another user now owns is neither written to nor removed.
+// If another user becomes the owner of the parent, iotax neither writes to the directory nor removes it.
 func TestDirGivenAway(t *testing.T) {
 	dir := usersDir(t)
 	if err := os.Chown(dir, 0, 0); err != nil {

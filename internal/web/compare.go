@@ -50,7 +50,8 @@ func (s *Server) chosen(ctx context.Context, v url.Values) ([]*iotax.Run, error)
 	return runs, nil
 }
 
-// comparisons compares each further run with the first, and also returns the report of the first.
+// comparisons compares every chosen run except the first with the first one. It also returns the report of the first
+// run.
 func (s *Server) comparisons(ctx context.Context, v url.Values) (*report.Report, []*compare.Comparison, error) {
 	o := compare.Options{Margin: -1, By: compare.By(v.Get("by"))}
 	if o.By != "" && o.By != compare.ByValue && o.By != compare.ByLoss {

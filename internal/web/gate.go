@@ -47,8 +47,8 @@ func newGate(token string, hosts []string) (gate, error) {
 	return g, nil
 }
 
-// known reports whether a Host header names this server. It defends against DNS rebinding: an attacker's page whose
-// host name resolves to this server sends that host name. IP addresses and localhost cannot be rebound.
+// known reports whether a Host header names this server. This check defends against DNS rebinding, in which an
+// attacker's host name resolves to this server. IP addresses and localhost cannot be rebound.
 func (g *gate) known(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {

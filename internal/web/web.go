@@ -79,8 +79,8 @@ var appJS string
 //go:embed static/icon.svg
 var icon string
 
-// static is a file from the binary, for example the style sheet. Except for /favicon.ico, its path contains a hash of
-// its contents, so that browsers can cache it forever.
+// A static is a file embedded in the binary, for example the style sheet. Except for /favicon.ico, its path contains a
+// hash of its contents, so that browsers can cache it forever.
 type static struct {
 	body []byte
 	kind string
@@ -289,7 +289,7 @@ func (s *Server) view(_ *http.Request, title, here string) view {
 	return view{CSS: s.css, JS: s.js, Title: title, Here: here, Version: s.Version, Locked: s.Token != ""}
 }
 
-// buffers are reused: a page of 10,000 trials takes a few megabytes.
+// buffers pools the buffers for pages, because a page of 10,000 trials takes a few megabytes.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // write sends a complete page, or an internal error if the template fails.
@@ -334,7 +334,7 @@ func newFrame(pages *template.Template) (frame, error) {
 	if err := pages.ExecuteTemplate(&b, "bar-style", nil); err != nil {
 		return frame{}, err
 	}
-	f := frame{head: template.HTML(b.String())} // from the binary
+	f := frame{head: template.HTML(b.String())} // the template is embedded in the binary
 	b.Reset()
 	if err := html.Write(&b, block.Document{}, html.Frame{Head: f.head}); err != nil {
 		return frame{}, err

@@ -683,7 +683,7 @@ func TestLiveAndStop(t *testing.T) {
 	}
 }
 
-// A round of a workload that runs at some targets only is complete without the others.
+// If a workload runs on only some targets, its rounds are complete without trials on the other targets.
 func TestLiveRounds(t *testing.T) {
 	h := history{name: "going", rounds: 3, seed: 4}
 	run := h.run(0)

@@ -94,7 +94,7 @@ func (s *Archive) Scale(by float64) {
 type archive struct {
 	name    string
 	spec    *Archive
-	path    string // of the archive on this host; "" for a generated one
+	path    string // path of the archive on this host; "" for a generated archive
 	content *content
 	held    *support.HeldFiles
 }
@@ -235,7 +235,7 @@ func (a *archive) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) (e
 	return nil
 }
 
-// Run extracts or creates the archive, and then syncs.
+// Run extracts or creates the archive, and then flushes the machine's file systems. It measures both times.
 func (a *archive) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	args := []string{"tar", "-xof", a.file(), "-C", archiveTree} // -o means --no-same-owner, also in busybox
 	if a.spec.Do == "create" {

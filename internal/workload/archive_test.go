@@ -46,7 +46,7 @@ func TestArchiveTree(t *testing.T) {
 	}
 }
 
-// An archive that unpacks to more than the limit is refused while it is read.
+// An archive that unpacks to more than the limit is rejected while it is read.
 func TestArchiveBomb(t *testing.T) {
 	defer func(n int64, entries int) { maxUnpacked, maxEntries = n, entries }(maxUnpacked, maxEntries)
 	maxUnpacked, maxEntries = 1<<20, 1000
@@ -147,7 +147,7 @@ func TestArchiveIsShared(t *testing.T) {
 	}
 }
 
-// losing is this host, but runs script in the directory of each tar command after that command.
+// losing runs commands on this host. After each tar command, it runs script in the same directory.
 type losing struct {
 	iotax.Machine
 	*agent.Link
@@ -197,7 +197,7 @@ func TestArchiveThatLosesData(t *testing.T) {
 	}
 }
 
-// A named archive is used as it is, compressed or not.
+// An archive named in the spec is used unchanged, compressed or not.
 func TestArchiveOfAFile(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "a.tar")
 	var packed bytes.Buffer

@@ -26,13 +26,13 @@ import (
 // content describes an archive.
 type content struct {
 	write       func(io.Writer) error // writes the archive, with the same bytes each time
-	packed      int64                 // size of the archive, bytes
+	packed      int64                 // size of the archive in bytes
 	files, dirs int                   // dirs excludes the root and includes directories that only occur in file names
 	bytes       int64                 // total size of the files
 	sum         string                // SHA-256 of the contents of all files, concatenated in the order of their names
 }
 
-// describeTar reads the archive that `write` writes, in full, and describes it.
+// describeTar reads the whole archive that write writes, and describes it. write must write the same bytes each time.
 func describeTar(ctx context.Context, write func(io.Writer) error) (*content, error) {
 	r, w := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { r.CloseWithError(context.Cause(ctx)) })
@@ -208,7 +208,7 @@ func fileShares(rnd *rand.Rand, n int, size int64) []int64 {
 	return shares
 }
 
-// words returns n bytes of text.
+// words returns n bytes of random words.
 func words(rnd *rand.Rand, n int) []byte {
 	var vocabulary []string
 	for range 2000 {

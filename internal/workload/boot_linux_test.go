@@ -18,7 +18,8 @@ import (
 	"iotax/internal/workload/command"
 )
 
-// A second instance of a real guest boots, mounts the share, and starts a program there.
+// A second instance of a real guest boots and mounts the share. This host reaches a program in the first guest, and in
+// a container on that guest.
 func TestBoot(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
@@ -130,8 +131,8 @@ func TestBootSpec(t *testing.T) {
 	}
 }
 
-// rootTree.on describes a place to a second guest by the first guest's mount, the serial number of its disk, and the
-// directory inside.
+// rootTree.on describes a place for a second guest: by the first guest's mount or the serial number of its disk, and by
+// the directory inside the file system.
 func TestRootOn(t *testing.T) {
 	dir := t.TempDir()
 	r := &rootTree{from: dir, run: "/bin/app --port={port}", frozen: map[*iotax.Target]bool{}}

@@ -72,7 +72,8 @@ func (r *rootTree) file() (iotax.File, error) {
 	return r.known, nil
 }
 
-// on returns the mount and the command with which a second guest starts from the tree at t's place.
+// on returns the mount and the command with which a second guest starts from the tree at t's place. It returns an error
+// if a second guest cannot mount the place.
 func (r *rootTree) on(t *iotax.Target) (*iotax.Root, error) {
 	f := t.Place.Facts
 	root := &iotax.Root{Type: f["filesystem"], Source: f[iotax.FactFilesystemSource], Options: mountOptions(f), Port: rootPort}

@@ -41,7 +41,7 @@ func (s *Metadata) Traits() plan.Traits {
 	return plan.Traits{Scale: s.Scale, Metrics: s.metrics}
 }
 
-// Scale changes the number of files and directories. The size of a file stays the same.
+// Scale multiplies the numbers of files and directories by a factor. The size of a file stays the same.
 func (s *Metadata) Scale(by float64) {
 	s.Files = max(1, int(float64(s.Files)*by))
 	s.Directories = max(1, int(float64(s.Directories)*by))
@@ -97,7 +97,8 @@ func tryLink(wished bool) func(context.Context, *iotax.Target) (hint string, err
 	}
 }
 
-// Modules is the spec of `node_modules:`.
+// Modules is the spec of `node_modules:`. The workload finds, removes and unpacks the files of packages
+// (generate.ModuleSteps).
 type Modules struct {
 	Files    int           `yaml:"files" doc:"number of files; a package has 30"`
 	Workers  int           `yaml:"workers" doc:"threads, each with packages of its own"`
@@ -113,7 +114,7 @@ func (s *Modules) Traits() plan.Traits {
 	return plan.Traits{Scale: s.Scale, Metrics: s.metrics}
 }
 
-// Scale changes the number of files, and so the number of packages.
+// Scale multiplies the number of files, and therefore of packages, by a factor.
 func (s *Modules) Scale(by float64) { s.Files = max(1, int(float64(s.Files)*by)) }
 
 func (s *Modules) metrics() []metric.Metric {
@@ -145,7 +146,8 @@ func openModules(w plan.Workload, s *Modules, env support.Env) (iotax.Workload, 
 	}, in, generate.MakeModules, generate.DoModules), nil
 }
 
-// Git is the spec of `git:`.
+// Git is the spec of `git:`. The workload runs common git commands in a repository (generate.GitSteps), or does their
+// I/O without git.
 type Git struct {
 	Files   int           `yaml:"files" doc:"number of tracked files, 25 in a directory"`
 	Program bool          `yaml:"program" doc:"run the installed git, of one version on all targets; false does its I/O without it"`
@@ -166,7 +168,7 @@ func (s *Git) Traits() plan.Traits {
 	}}
 }
 
-// Scale changes the number of files.
+// Scale multiplies the number of files by a factor.
 func (s *Git) Scale(by float64) { s.Files = max(1, int(float64(s.Files)*by)) }
 
 // Validate checks the range of every field.
@@ -187,8 +189,8 @@ func openGit(w plan.Workload, s *Git, env support.Env) (iotax.Workload, error) {
 	return staged(g, in, generate.MakeRealRepository, generate.DoRealGit), s.Validate()
 }
 
-// sameVersion returns a check that fails if a program is missing on a target, or has another version than on the first
-// target.
+// sameVersion returns a check that fails if a program is missing on a target, or if its version differs from that on
+// the first target.
 func sameVersion(program string, version agent.Func[struct{}, string], hint string) func(context.Context, *iotax.Target) (string, error) {
 	var mu sync.Mutex
 	var first, on string
@@ -209,7 +211,7 @@ func sameVersion(program string, version agent.Func[struct{}, string], hint stri
 	}
 }
 
-// Build is the spec of `build:`.
+// Build is the spec of `build:`. The workload does the I/O of make, a compiler and ar.
 type Build struct {
 	Sources  int           `yaml:"sources" doc:"number of source files"`
 	Headers  int           `yaml:"headers" doc:"number of headers, in three directories"`
@@ -231,7 +233,7 @@ func (s *Build) Traits() plan.Traits {
 	}}
 }
 
-// Scale changes the number of sources. The size of a source stays the same.
+// Scale multiplies the number of sources by a factor. The size of a source stays the same.
 func (s *Build) Scale(by float64) { s.Sources = max(1, int(float64(s.Sources)*by)) }
 
 // Validate checks the range of every field.
@@ -249,7 +251,8 @@ func openBuild(w plan.Workload, s *Build, env support.Env) (iotax.Workload, erro
 	}, in, generate.MakeSources, generate.DoBuild), s.Validate()
 }
 
-// Dataload is the spec of `dataload:`.
+// Dataload is the spec of `dataload:`. The workload does the I/O of one epoch of training: it reads records in random
+// order, and writes a checkpoint.
 type Dataload struct {
 	Data       plan.Size     `yaml:"data" doc:"size of all records"`
 	Shards     int           `yaml:"shards" doc:"number of files that hold them"`
@@ -276,7 +279,7 @@ func (s *Dataload) Traits() plan.Traits {
 	}}
 }
 
-// Scale changes the number of records and the size of the checkpoint.
+// Scale multiplies the number of records and the size of the checkpoint by a factor.
 func (s *Dataload) Scale(by float64) {
 	s.Data = max(plan.Size(s.Shards)*s.Record, plan.Size(float64(s.Data)*by))
 	s.Checkpoint = max(1<<20, plan.Size(float64(s.Checkpoint)*by))
@@ -321,7 +324,7 @@ func openDataload(w plan.Workload, s *Dataload, env support.Env) (iotax.Workload
 	}, in, generate.MakeShards, generate.DoDataload), nil
 }
 
-// WAL is the spec of `wal:`.
+// WAL is the spec of `wal:`. The workload does the I/O of a database with group commit, such as PostgreSQL.
 type WAL struct {
 	Committers int           `yaml:"committers" doc:"threads that commit, each one transaction after the other"`
 	Record     plan.Size     `yaml:"record" doc:"what a transaction adds to the log"`
@@ -372,7 +375,7 @@ func openWAL(w plan.Workload, s *WAL, env support.Env) (iotax.Workload, error) {
 	}, in, generate.MakeWAL, generate.DoWAL), s.Validate()
 }
 
-// Etcd is the spec of `etcd:`.
+// Etcd is the spec of `etcd:`. The workload does the I/O of one member of etcd.
 type Etcd struct {
 	Entry plan.Size `yaml:"entry" doc:"size of an entry of the write-ahead log"`
 	Keys  int       `yaml:"keys" doc:"number of keys in the page file"`
@@ -425,7 +428,7 @@ type generated struct {
 	run     func(context.Context, *iotax.Target, *iotax.Trial) (*generate.Result, error)
 }
 
-// staged sets the agent calls that create the files of a trial and run it. It returns g.
+// staged sets g's agent calls: one that creates the files of a trial, and one that runs the trial. It returns g.
 func staged[T any](g *generated, in func(*iotax.Target, *iotax.Trial) T, files agent.Func[T, struct{}], do agent.Func[T, *generate.Result]) *generated {
 	g.stage = func(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 		_, err := files.On(ctx, t.Machine, in(t, out))

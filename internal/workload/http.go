@@ -79,10 +79,10 @@ func (s *HTTP) metrics() []metric.Metric {
 		metric.Of(iotax.RatioUnit, iotax.Down, "http.errors", "share of the requests that failed"))
 }
 
-// Scale changes the size of the files.
+// Scale multiplies the size of the files by a factor.
 func (s *HTTP) Scale(by float64) { s.Size = max(1, plan.Size(float64(s.Size)*by)) }
 
-// sizes returns the size of each file by name.
+// sizes returns the size of each file in bytes, by name.
 func (s *HTTP) sizes() map[string]int64 {
 	out := map[string]int64{}
 	size := int64(s.Size)
@@ -104,7 +104,8 @@ func openHTTP(w plan.Workload, s *HTTP, e support.Env) (iotax.Workload, error) {
 	return &httpLoad{name: w.Name, env: e, spec: s, servers: map[*iotax.Target]*server{}}, s.Validate()
 }
 
-// Metrics returns the latency in an open loop, because its rate is given, else the rate and the bandwidth.
+// Metrics returns the mean latency for an open loop, whose rate the plan sets. Otherwise it returns the rate and the
+// bandwidth.
 func (h *httpLoad) Metrics() []string {
 	if h.spec.Rate > 0 {
 		return []string{"http.latency.mean"}
@@ -150,7 +151,7 @@ func (h *httpLoad) Check(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// Prepare writes the files and starts the server. Cleanup ends it.
+// Prepare writes the files and starts the server. Cleanup ends the server.
 func (h *httpLoad) Prepare(ctx context.Context, t *iotax.Target) error {
 	if !h.served(t) {
 		return nil
@@ -164,7 +165,7 @@ func (h *httpLoad) Prepare(ctx context.Context, t *iotax.Target) error {
 			_, err = task.Random.On(ctx, t.Machine, task.RandomFile{Path: path.Join(t.Place.Path, n), Data: want[n]})
 		}
 	}
-	if err == nil { // otherwise the files would be written to the disk during the first trial
+	if err == nil { // without the sync, the files would be written to the disk during the first trial
 		_, err = task.Sync.On(ctx, t.Machine, struct{}{})
 	}
 	if err == nil {

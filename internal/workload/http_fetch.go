@@ -34,7 +34,7 @@ type fetcher struct {
 	pages    []page
 	next     int
 	bins     map[int]uint64 // successful requests, by binOf
-	sum      float64        // sum of their times, s
+	sum      float64        // sum of their times in seconds
 	bytes    int64
 	requests int64
 	errors   map[string]int64
@@ -46,7 +46,7 @@ const binWidth = 0.01
 func binOf(seconds float64) int { return int(math.Round(math.Log(max(seconds, 1e-9)) / binWidth)) }
 func binValue(bin int) float64  { return math.Exp(float64(bin) * binWidth) }
 
-// Run fetches the next page.
+// Run fetches the next page. It reports whether it received a valid answer, and the fault otherwise.
 func (f *fetcher) Run(context.Context, periodic.ThreadID) (bool, string) {
 	ctx := f.ctx
 	p, c := f.pages[f.next%len(f.pages)], f.clients[f.next%len(f.pages)]
@@ -76,7 +76,7 @@ func (f *fetcher) Run(context.Context, periodic.ThreadID) (bool, string) {
 // fetched holds the results of all workers together.
 type fetched struct {
 	seconds  float64
-	cpu      time.Duration // of this process, the load generator
+	cpu      time.Duration // CPU time of this process, which generates the load
 	requests int64
 	bytes    int64
 	sum      float64
@@ -171,7 +171,7 @@ func (r *fetched) report(out *iotax.Trial, rate float64) {
 	add("duration", r.seconds, iotax.Seconds, iotax.Neither)
 	add("operations", float64(good), iotax.Count, iotax.Neither)
 	own := r.cpu.Seconds() / r.seconds
-	if own > 0 { // it is unknown on some systems
+	if own > 0 { // the CPU time is unknown on some systems
 		add("cpu.generator", own, iotax.RatioUnit, iotax.Neither)
 	}
 	if bad > 0 {

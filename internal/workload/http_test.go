@@ -100,7 +100,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// An open loop offers its rate. A finding reports a server that does not reach the rate.
+// An open loop sends requests at its rate. A finding reports a server that does not keep up.
 func TestHTTPOpenLoop(t *testing.T) {
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { time.Sleep(50 * time.Millisecond) }))
 	defer slow.Close()

@@ -20,9 +20,9 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Image is the spec of `image: {…}`. It measures the path of a disk image through an object store. A raw image is
-// converted to qcow2 and uploaded. For the first volume, the image is downloaded and written in full. The second volume
-// is an overlay on that download.
+// Image is the spec of `image: {…}`. The workload measures the path of a disk image through an object store. A raw
+// image is converted to qcow2 and uploaded. For the first volume, the image is downloaded and written in full. The
+// second volume is an overlay on that download.
 type Image struct {
 	Size   plan.Size    `yaml:"size" doc:"virtual size of the image"`
 	Data   plan.Percent `yaml:"data" doc:"share of the image that is written; the rest is a hole"`
@@ -55,7 +55,7 @@ func (s *Image) metrics() []metric.Metric {
 
 func newImage() plan.Spec { return &Image{Size: 1 << 30, Data: 0.5} }
 
-// Scale changes the size of the image.
+// Scale multiplies the size of the image by a factor.
 func (s *Image) Scale(by float64) { s.Size = max(16<<20, plan.Size(float64(s.Size)*by)>>20<<20) }
 
 // Validate returns an error for an invalid image, or if some of the VM manager's commands are missing.
@@ -111,7 +111,7 @@ func (w *imagePath) fail(t *iotax.Target, err error, hint string) error {
 	return &iotax.Error{Op: "make volumes from an image for " + w.name + " on", On: t.Name, Err: err, Hint: hint}
 }
 
-// Check returns an error if the bucket cannot be used or qemu-img is missing.
+// Check returns an error if the bucket cannot be used or qemu-img is missing. It does not check a VM manager.
 func (w *imagePath) Check(ctx context.Context, t *iotax.Target) error {
 	if w.spec.Import != "" {
 		return nil
@@ -125,7 +125,7 @@ func (w *imagePath) Check(ctx context.Context, t *iotax.Target) error {
 	return err
 }
 
-// Prepare creates the raw image.
+// Prepare creates the raw image. Unless the plan has a VM manager, it first marks the bucket.
 func (w *imagePath) Prepare(ctx context.Context, t *iotax.Target) error {
 	data := int64(float64(w.spec.Size)*float64(w.spec.Data)) >> 20 << 20
 	if w.spec.Import == "" {
@@ -135,7 +135,7 @@ func (w *imagePath) Prepare(ctx context.Context, t *iotax.Target) error {
 			return err
 		}
 	}
-	// Need covers the raw image, the new qcow2 file, the downloaded one, and the first volume.
+	// Need covers the raw image, the new and the downloaded qcow2 file, and the first volume.
 	s, err := support.NewScratch(ctx, w.env, t.Machine, support.Lodging{Need: 3*data + int64(w.spec.Size)})
 	if err != nil {
 		return w.fail(t, err, "")
@@ -151,7 +151,7 @@ func (w *imagePath) Prepare(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// Run runs all steps once. Direct I/O bypasses the machine's page cache.
+// Run runs all steps once. qemu-img converts with direct I/O, which bypasses the machine's page cache.
 func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) (err error) {
 	s := w.scratches[t]
 	if s == nil {

@@ -88,7 +88,7 @@ func TestImage(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, scratches(t))
 	}
 
-	// VM managers of the plan: one that clones, and one that copies.
+	// VM managers of the plan: one makes the second volume quickly, and one takes as long as for the first volume.
 	store := t.TempDir()
 	manager := func(second string) *Image {
 		s := *spec

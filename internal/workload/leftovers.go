@@ -29,8 +29,9 @@ func ownStore(p iotax.Place) bool {
 	return err == nil && u.Query().Get("create") != ""
 }
 
-// LeftInStore returns what runs have left in the bucket at p: all objects below a prefix of iotax that contains a run's
-// label. It accesses the bucket from this host, with the keys that a run would use.
+// LeftInStore returns the leftovers of runs in the bucket at p: all objects below a prefix of iotax that contains a
+// run's label. It accesses the bucket from this host, with the keys that a run would use. Together with an error, it
+// returns the leftovers found so far.
 func LeftInStore(ctx context.Context, p iotax.Place) (items []leftover.Item, err error) {
 	s, err := storeOf(p)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(worktest.RunTests(m)) }
 
-// made makes a workload of a kind from a spec that the test has filled in.
+// made returns a workload of the named kind with this spec.
 func made(t testing.TB, kind string, spec plan.Spec) iotax.Workload {
 	t.Helper()
 	kinds := Kinds()

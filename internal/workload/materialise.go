@@ -20,8 +20,8 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Materialise is the spec of `materialise: {…}`. It copies the volume behind an NBD export to the node that uses it,
-// either in full before it is read, or lazily while it is read.
+// Materialise is the spec of `materialise: {…}`. The workload copies the volume behind an NBD export to the node that
+// uses it, either in full before the volume is read, or lazily while it is read.
 type Materialise struct {
 	Tool string    `yaml:"tool" doc:"program that copies" enum:"nbdcopy,qemu-img"`
 	Lazy bool      `yaml:"lazy" doc:"use the volume at once, through a copy-on-read overlay, and read all of it"`
@@ -34,7 +34,7 @@ type Materialise struct {
 	Stall plan.Duration `yaml:"stall" doc:"time without new data after which the copy fails"`
 }
 
-// copyTools maps the programs that copy a volume from an export to their packages.
+// copyTools lists the programs that the workload needs, each with the package that contains it.
 var copyTools = map[string]string{"nbdcopy": "libnbd-bin", "qemu-img": "qemu-utils", "qemu-nbd": "qemu-utils", "qemu-io": "qemu-utils", "nbdinfo": "libnbd-bin"}
 
 func (s *Materialise) Traits() plan.Traits {
@@ -50,7 +50,7 @@ func newMaterialise() plan.Spec {
 	return &Materialise{Tool: "nbdcopy", Size: 128 << 20, Stall: plan.Duration(30 * time.Second)}
 }
 
-// Scale changes the size of the volume.
+// Scale multiplies the size of the volume by a factor.
 func (s *Materialise) Scale(by float64) {
 	s.Size = plan.Size(support.ScaledSize(int64(s.Size), by, 1<<20))
 }

@@ -157,7 +157,7 @@ type iperf struct {
 	} `json:"end"`
 }
 
-// parseIperf parses iperf3's output. The bandwidth counts the data that arrived.
+// parseIperf parses iperf3's output. The bandwidth is that of the received data.
 func parseIperf(raw []byte) ([]iotax.Value, []iotax.Series, error) {
 	var r iperf
 	if err := json.Unmarshal(raw, &r); err != nil {

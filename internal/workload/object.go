@@ -53,7 +53,7 @@ func (o *Object) metrics() (all []metric.Metric) {
 	return all
 }
 
-// Scale changes the size of the objects. Their number stays the same.
+// Scale multiplies the size of the objects by a factor. Their number stays the same.
 func (o *Object) Scale(by float64) { o.Size = max(1, plan.Size(float64(o.Size)*by)) }
 
 // Validate checks the values of the fields. The limits for size and part are those of S3.
@@ -158,7 +158,8 @@ func storeError(op, on string, err error) error {
 	return &iotax.Error{Op: op, On: on, Err: err, Hint: hint}
 }
 
-// askStore runs a job on the bucket of t, from t's machine. It returns the result, and the result as JSON.
+// askStore runs a job on the bucket of t, from t's machine. It returns the result, and the result as JSON. For
+// object.OpLook, it also returns an error if removed objects may stay in the bucket and the plan does not allow that.
 func askStore(ctx context.Context, t *iotax.Target, env support.Env, op string, fill func(*object.Job)) (*object.Result, []byte, error) {
 	s, err := storeOf(t.Place)
 	if err != nil {
@@ -187,7 +188,7 @@ func askStore(ctx context.Context, t *iotax.Target, env support.Env, op string, 
 	return r, raw, err
 }
 
-// Check accesses the bucket from the target's machine.
+// Check returns an error if the target's machine cannot use the bucket.
 func (o *objects) Check(ctx context.Context, t *iotax.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Duration(o.spec.Timeout))
 	defer cancel()
@@ -279,8 +280,8 @@ func phase(out *iotax.Trial, direction, request string, p *object.Phase) {
 	series(request+".ttfb", p.FirstByte)
 }
 
-// histogram counts values in ascending order, rounded to three significant digits. It skips values that are not
-// positive.
+// histogram returns the histogram of values, which must be in ascending order. It rounds them to three significant
+// digits, and skips values that are not positive.
 func histogram(name string, sorted []float64) iotax.Histogram {
 	h := iotax.Histogram{Name: name, Unit: iotax.Seconds}
 	for _, v := range sorted {

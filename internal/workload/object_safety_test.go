@@ -69,7 +69,7 @@ func TestObjectsOfOthers(t *testing.T) {
 	}
 
 	// If the access key may not query versioning, it is unknown whether removed objects are gone. The same applies if
-	// the store, or a proxy before it, fails.
+	// the store, or a proxy in front of it, fails.
 	status := http.StatusForbidden
 	store := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: u.Host})
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -34,7 +34,7 @@ func aStore(t testing.TB) (*iotax.Target, string) {
 	addr := l.Addr().String()
 	l.Close()
 	dir := t.TempDir()
-	if st, err := os.Stat("/dev/shm"); err == nil && st.IsDir() { // memory, because the test measures the client
+	if st, err := os.Stat("/dev/shm"); err == nil && st.IsDir() { // store the data in memory, because the test measures the client
 		if dir, err = os.MkdirTemp("/dev/shm", "iotax-store-"); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// SQLite is the spec of `sqlite:`.
+// SQLite is the spec of `sqlite:`. The workload runs transactions in a SQLite database, one after the other.
 type SQLite struct {
 	Accounts    int    `yaml:"accounts" doc:"number of accounts, 110 bytes each"`
 	Transaction string `yaml:"transaction" doc:"tpcb (three updates, a select and an insert, as pgbench), insert, update or select"`
@@ -34,7 +34,7 @@ func (s *SQLite) Traits() plan.Traits {
 	}}
 }
 
-// Scale changes the number of accounts.
+// Scale multiplies the number of accounts by a factor.
 func (s *SQLite) Scale(by float64) { s.Accounts = max(1, int(float64(s.Accounts)*by)) }
 
 // Validate checks the range of every field.

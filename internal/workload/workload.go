@@ -47,7 +47,7 @@ func Kinds() []Kind {
 	}
 }
 
-// PlanKinds lists the same kinds for package plan.
+// PlanKinds lists all kinds of workloads as package plan describes them.
 func PlanKinds() []plan.Kind {
 	var ks []plan.Kind
 	for _, k := range Kinds() {
@@ -56,7 +56,7 @@ func PlanKinds() []plan.Kind {
 	return ks
 }
 
-// New makes the workload that w describes.
+// New returns the workload that w describes. It returns an error if the kind is unknown or does not accept the spec.
 func New(w plan.Workload, e support.Env) (iotax.Workload, error) {
 	for _, k := range Kinds() {
 		if k.Name == w.Kind {

@@ -53,7 +53,7 @@ func write(program, file, version string) error {
 		}
 	}
 	self.Properties = &made
-	parts := []cdx.Component{component("std", strings.TrimPrefix(info.GoVersion, "go"), "")} // the library that comes with Go
+	parts := []cdx.Component{component("std", strings.TrimPrefix(info.GoVersion, "go"), "")} // the standard library of Go
 	for _, m := range info.Deps {
 		for m.Replace != nil {
 			m = m.Replace
@@ -78,7 +78,8 @@ func write(program, file, version string) error {
 	return errors.Join(cdx.NewBOMEncoder(f, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6), f.Close())
 }
 
-// component is a module. Its checksum is Go's own (dirhash of golang.org/x/mod), which CycloneDX has no name for.
+// component returns the component for a module. The checksum is Go's own (dirhash of golang.org/x/mod), for which
+// CycloneDX has no name.
 func component(path, version, sum string) cdx.Component {
 	url := "pkg:golang/" + path + "@" + version
 	c := cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: path, Version: version, PackageURL: url}

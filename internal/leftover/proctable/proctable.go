@@ -64,7 +64,7 @@ func Tree(pid int) []int {
 	return all
 }
 
-// Machine returns the id of this installation, or "" if it has none.
+// Machine returns the id of this installation of the operating system, or "" if it has no id.
 func Machine() string {
 	id, err := host.HostID()
 	if err != nil {
@@ -128,7 +128,7 @@ func Command(ctx context.Context, pid int) (line string, owner int) {
 	return line, -1
 }
 
-// End ends the process pid while began reports that its start time is still start. It returns nil when that process has
+// End terminates the process pid, as long as began reports start as its start time. It returns nil when the process has
 // ended, or an error after about 12 seconds.
 func End(ctx context.Context, pid int, start uint64, began func(pid int) (uint64, error)) error {
 	for n := range patience {

@@ -35,7 +35,7 @@ import (
 )
 
 // The test binary also serves as the iotax agent, and as the login shell of a host without a POSIX shell. That shell
-// understands only the syntax that cmd.exe and PowerShell have in common.
+// accepts only the syntax that cmd.exe and PowerShell have in common.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "plain-shell":
@@ -71,7 +71,7 @@ func plainShell(line string) {
 	os.Exit(1)
 }
 
-// server returns an SSH server whose login shell is plainShell. Its PATH contains only iotax, the shell and the
+// server returns an SSH server whose login shell is plainShell. Its PATH contains only iotax, the shell and the given
 // programs.
 func server(t *testing.T, programs ...string) *sshtest.Server {
 	t.Helper()

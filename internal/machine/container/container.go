@@ -32,8 +32,8 @@ import (
 	"iotax/internal/probe"
 )
 
-// Spec is the spec of the kinds docker and podman: an existing container, or one that iotax makes from an image for the
-// run and removes afterwards.
+// Spec is the spec of the kinds docker and podman. It describes an existing container, or a container that iotax makes
+// from an image for the run and removes afterwards.
 type Spec struct {
 	Ref       string `yaml:"ref" doc:"name of a running container, else of an image"`
 	Container string `yaml:"container" doc:"name or id of a running container; it is not changed"`
@@ -334,7 +334,7 @@ func (b *box) inspect(ctx context.Context, engine, name string) error {
 	set("apparmor", c.AppArmorProfile)
 	if h := c.HostConfig; h != nil {
 		set("runtime", cmp.Or(h.Runtime, info.Info.DefaultRuntime))
-		if host, err := os.Hostname(); err == nil && b.local && info.Info.Name == host { // not in a virtual machine, as of Docker Desktop
+		if host, err := os.Hostname(); err == nil && b.local && info.Info.Name == host { // not in a virtual machine, such as Docker Desktop's
 			b.describeRuntime(ctx, info.Info.Runtimes[f["runtime"]].Path, f)
 		}
 		set("network", string(h.NetworkMode))
@@ -390,12 +390,12 @@ func (b *box) inspect(ctx context.Context, engine, name string) error {
 	return nil
 }
 
-// describeRuntime adds facts that identify the OCI runtime of a container on this host. path is the runtime's in the
-// engine's settings. Podman's settings list several paths, but the arguments of conmon, the parent of the container's
-// first process, contain the one that it uses.
+// describeRuntime adds facts that identify the OCI runtime of a container on this host. path is the runtime's path in
+// the engine's settings. Podman's settings list several paths, but the arguments of conmon, the parent of the
+// container's first process, contain the path in use.
 func (b *box) describeRuntime(ctx context.Context, path string, f map[string]string) {
 	if monitor := parent(b.pid); monitor != 0 {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", monitor)) // of another user, it may be unreadable
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", monitor)) // may be unreadable if another user runs conmon
 		words := strings.Split(string(line), "\x00")
 		if i := slices.Index(words, "-r"); filepath.Base(words[0]) == "conmon" && i > 0 && i+1 < len(words) {
 			path = words[i+1]
@@ -403,7 +403,7 @@ func (b *box) describeRuntime(ctx context.Context, path string, f map[string]str
 		}
 	}
 	if path == "" {
-		return // a shim without a runtime program, as of Kata
+		return // a shim without a runtime program, such as Kata's
 	}
 	program, err := agent.Identify(ctx, path, "--version")
 	if err != nil {
@@ -493,8 +493,8 @@ func (b *box) exec(ctx context.Context, args []string, s remote.Streams) (int, e
 	select {
 	case err = <-copied:
 		if errors.Is(err, syscall.ECONNRESET) {
-			// The program exited without reading all input, and the engine then closed the connection. A Unix socket delivers
-			// all output before it reports this error.
+			// The program exited without reading all input, and the engine then closed the connection. A Unix socket
+			// delivers all output before it reports this error.
 			err = nil
 		}
 	case <-ctx.Done():
@@ -508,8 +508,9 @@ func (b *box) exec(ctx context.Context, args []string, s remote.Streams) (int, e
 			return 0, b.why(ctx, cmp.Or(err, ierr))
 		}
 		if !in.Running {
-			// When a container ends, its processes are killed (exit code 137), or the runtime can no longer enter the container
-			// (126). The program itself can also return these codes. The engine reports the end of a container with a delay.
+			// When a container ends, its processes are killed (exit code 137), or the runtime can no longer enter it
+			// (126). The program itself can also return these codes. The engine reports the end of a container with a
+			// delay.
 			for left := 10; (in.ExitCode == 128+9 || in.ExitCode == 126) && left > 0; left-- {
 				if gone := b.gone(ctx); gone != nil {
 					return 0, gone

@@ -29,7 +29,8 @@ func TestContainers(t *testing.T) {
 				}
 				return m
 			}
-			// The runtime is the program that started the container. Podman's service ignores which one is asked for.
+			// The facts describe the runtime that started the container. Podman's service ignores the requested
+			// runtime.
 			m, err := k.Open(t.Context(), &Spec{Image: testImage, Pull: "never", Host: e.Host, Runtime: "runc"}, kind.Options{Name: "box", WorkDir: t.TempDir()})
 			if name == "podman" {
 				if err == nil || !strings.Contains(err.Error(), "not runc") {

@@ -36,8 +36,8 @@ func (l *link) Close() error {
 	return errors.Join(err, l.way.Close(ctx))
 }
 
-// behind connects over SSH to the host in ssh://[USER@]HOST[:PORT][/SOCKET]. It also returns the command that, run on
-// that host, connects its standard streams to the engine. Docker's own client uses the same command.
+// behind connects over SSH to the host in ssh://[USER@]HOST[:PORT][/SOCKET]. It also returns a command that connects
+// its standard streams to the engine when it runs on that host. Docker's own client uses the same command.
 func behind(ctx context.Context, engine, where string) (iotax.Machine, []string, error) {
 	u, err := url.Parse(where)
 	if err != nil {

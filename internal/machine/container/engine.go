@@ -165,8 +165,7 @@ func currentContext(dir string) string {
 	return c.CurrentContext
 }
 
-// dockerContext reads a context from Docker's configuration, where its directory is named by the SHA-256 of the
-// context's name.
+// dockerContext reads a context from Docker's configuration. The directory of a context is the SHA-256 of its name.
 func dockerContext(dir, name string) (where, tls string, err error) {
 	sum := sha256.Sum256([]byte(name))
 	id := hex.EncodeToString(sum[:])

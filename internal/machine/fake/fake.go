@@ -25,7 +25,7 @@ type Machine struct {
 	Name  string        // the result of String; "" means "fake"
 	Under iotax.Machine // runs the commands; nil means this host
 
-	// Delay is the pause before every command. Sleep waits for this time; nil means real time.
+	// Delay is the pause before every command. Sleep performs the pause. If Sleep is nil, the pause takes real time.
 	Delay time.Duration
 	Sleep func(ctx context.Context, d time.Duration) error
 

@@ -52,7 +52,7 @@ func (g *group) end() string {
 		case age > proc.Grace+proc.Patience:
 			return describe(alive)
 		case age > proc.Grace:
-			// Kill in every round, because a process may have forked since the last one.
+			// Kill in every iteration, because a process may have forked since the last one.
 			for _, p := range alive {
 				unix.Kill(p, unix.SIGKILL)
 			}

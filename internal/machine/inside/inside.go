@@ -23,8 +23,8 @@ import (
 )
 
 // namespaces is the value of Engine for a container without an engine: the agent makes a process tree with its own
-// mount, PID, IPC and UTS namespaces. Its root is the machine's root or a directory of the machine. It has no control
-// group of its own.
+// mount, PID, IPC and UTS namespaces. The container's root is the machine's root or a directory of the machine. The
+// container has no control group of its own.
 const namespaces = "namespaces"
 
 // Spec is the spec of kind container.

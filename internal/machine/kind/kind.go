@@ -14,8 +14,8 @@ import (
 type Kind struct {
 	plan.Kind
 
-	// Open opens the machine of spec, which New made and the plan filled. If Open fails or ctx ends, it removes
-	// everything that it made.
+	// Open opens the machine that spec describes. spec comes from New, and the plan has set its fields. If Open fails
+	// or ctx ends, it removes everything that it created.
 	Open func(ctx context.Context, spec plan.Spec, o Options) (iotax.Machine, error)
 
 	// Check returns an error if a machine of spec on this host cannot use a device. Without Check, Open would fail, and

@@ -33,7 +33,7 @@ import (
 // Config selects a cluster, a context and a namespace.
 type Config struct {
 	File      string // kubeconfig; "" means KUBECONFIG, then ~/.kube/config, then the service account of this process's pod
-	Context   string // context in that file; "" means the current one
+	Context   string // context in that file; "" means its current context
 	Namespace string // "" means the namespace of the context
 }
 
@@ -180,7 +180,8 @@ func (c *Client) executor(req *rest.Request) (remotecommand.Executor, error) {
 // Manifest is the path of the RBAC manifest with the rights that iotax needs.
 const Manifest = "packaging/kubernetes/rbac.yaml"
 
-// Refused wraps an error from the cluster in an iotax.Error with a hint that fits it.
+// Refused wraps an error from the cluster in an iotax.Error with a suitable hint. An error for a missing object also
+// matches iotax.ErrGone.
 func Refused(op, on string, err error) error {
 	e := &iotax.Error{Op: op, On: on, Err: Plain(err)}
 	text := err.Error()
@@ -204,7 +205,7 @@ func Refused(op, on string, err error) error {
 	return e
 }
 
-// Plain returns the message of an API error without the library's wrapping. Other errors are returned unchanged.
+// Plain returns the message of an API error without the library's wrapping. It returns other errors unchanged.
 func Plain(err error) error {
 	var s *apierrors.StatusError
 	if errors.As(err, &s) && s.ErrStatus.Message != "" {

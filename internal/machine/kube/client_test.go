@@ -75,8 +75,7 @@ contexts: [{name: c, context: {cluster: three, user: u, namespace: third}}]
 	}
 }
 
-// Without the cluster role that allows reading nodes and volumes, the values of the facts are the reason, and no
-// call fails.
+// If the user may not read an object, the value of its fact is the reason.
 func TestFactsWithoutTheClusterRole(t *testing.T) {
 	ctx := t.Context()
 	c, a := cluster(t)
@@ -114,7 +113,7 @@ func TestFactsWithoutTheClusterRole(t *testing.T) {
 	}
 }
 
-// An existing claim that is missing or has another mode is refused before a pod waits for it.
+// CheckClaim rejects a claim that is missing or has another mode, so that no pod waits for it.
 func TestCheckClaim(t *testing.T) {
 	c, a := cluster(t)
 	block := corev1.PersistentVolumeBlock

@@ -174,8 +174,7 @@ func cluster(t *testing.T) (*Client, *api) {
 	return c, a
 }
 
-// The Job owns its ConfigMap and Secret. If one of these objects cannot be created, Submit removes
-// the Job.
+// The Job owns its ConfigMap and Secret. If one of these objects cannot be created, Submit removes the Job.
 func TestSubmit(t *testing.T) {
 	ctx := t.Context()
 	c, a := cluster(t)

@@ -42,7 +42,7 @@ func NotMade(err error) bool {
 }
 
 // Left finds the pods, Jobs and claims of runs in a namespace. Removing a pod also removes its Job and its claims, so
-// these are not listed separately. Jobs are omitted if this user may not list them.
+// Left does not list these separately. Left omits Jobs without pods if this user may not list Jobs.
 func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -67,8 +67,8 @@ func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, er
 		}
 		names[p.Name] = true
 		remove, name := c.Remove, p.Name
-		// A Job would replace a deleted pod, so remove the Job instead. The Job must belong to the same run, because a pod
-		// can name any Job as its owner.
+		// A Job would replace a deleted pod, so remove the Job instead. The Job must belong to the same run, because a
+		// pod can name any Job as its owner.
 		if o := metav1.GetControllerOf(&p); o != nil && o.Kind == "Job" && labels[o.Name] == p.Annotations[annotation] {
 			remove, name = c.RemoveJob, o.Name
 			jobs[name] = true
@@ -131,9 +131,9 @@ func unreadable(err error) string {
 	return "unknown: " + Plain(err).Error()
 }
 
-// CheckClaim returns an error if a claim does not exist, or if it is a raw device and device is false, or the reverse.
-// Kubernetes itself reports the latter only as an event of a pod that never starts. CheckClaim returns nil if this user
-// may not read claims.
+// CheckClaim returns an error if a claim does not exist or has the wrong volume mode. device is true for a raw device
+// and false for a file system. Kubernetes itself reports a wrong mode only as an event of a pod that never starts.
+// CheckClaim returns nil if this user may not read claims.
 func (c *Client) CheckClaim(ctx context.Context, ns, name string, device bool) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

@@ -21,9 +21,9 @@ import (
 // watch.
 const pollTime = 200 * time.Millisecond
 
-// Await waits until the container of a pod runs. If the pod cannot run, it returns an error with the reason and the
-// pod's events. It waits up to limit for a pod that may still start, and reports through note why the pod is not
-// scheduled.
+// Await waits until the container of a pod runs, and returns the pod. If the pod cannot run, Await returns an error
+// with the reason and the pod's events. Await waits up to limit for a pod that may still start. While no node accepts
+// the pod, it passes the reason to note.
 func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration, note func(string, ...any)) (*corev1.Pod, error) {
 	on := ns + "/" + name
 	begin, noted := time.Now(), ""

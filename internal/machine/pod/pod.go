@@ -24,8 +24,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// Spec is the spec of kind k8s: an existing pod, or one that iotax makes for the run, with the claims of its targets,
-// and removes afterwards.
+// Spec is the spec of kind k8s: an existing pod, or a pod that iotax creates for the run, with the claims of its
+// targets, and removes afterwards.
 type Spec struct {
 	Pod       string `yaml:"pod" doc:"NAMESPACE/NAME of a running pod; it is not changed"`
 	Container string `yaml:"container" doc:"container of that pod; empty means its first"`
@@ -91,15 +91,15 @@ func (s *Spec) Cluster() kube.Config {
 	return kube.Config{File: s.File, Context: s.Context, Namespace: s.Namespace}
 }
 
-// AllNodes as the node of a spec means one machine on each node.
+// AllNodes is the value of node that means one machine on each node of the cluster.
 const AllNodes = "all"
 
 // Kind defines the machine kind k8s.
 var Kind = kind.Of("k8s", "a Kubernetes pod: a running one, or one made for the run, with the claims of its targets",
 	Spec{Image: "busybox:stable", Pull: "missing", Patience: plan.Duration(2 * time.Minute)}, open)
 
-// Spread returns a function for plan.Kind.Spread, for plans that will run. It splits lists of nodes, and replaces
-// `node: all` with the cluster's nodes. given is the value of node for new pods whose spec names no node.
+// Spread returns a function for plan.Kind.Spread, for plans that will run. The function splits lists of nodes, and
+// replaces `node: all` with the cluster's nodes. given is the value of node for new pods whose spec names no node.
 func Spread(given string) func(fields map[string]string) (key string, nodes []string, err error) {
 	return func(fields map[string]string) (string, []string, error) {
 		node := fields["node"]
@@ -141,7 +141,7 @@ type pod struct {
 	began     string
 	ours      bool
 	claims    []string // claims made for the pod
-	exports   bool     // it mounts NFS exports or existing claims
+	exports   bool     // the pod mounts NFS exports or existing claims
 	facts     map[string]string
 	volumes   map[string]map[string]string // facts of its volumes, by the id of the device
 }

@@ -23,7 +23,7 @@ type Config struct {
 	Arch    string // amd64, arm64; "" means this host's
 	Name    string // shown in process lists; "" means "guest"
 	Machine string // "" means q35 or virt
-	Accel   string // tcg, kvm, hvf
+	Accel   string // tcg, kvm, hvf; "" means tcg
 	CPU     string // "" means max with tcg, host otherwise
 	CPUs    int    // 0 means 1
 	Memory  int64  // in bytes, a multiple of 1 MiB

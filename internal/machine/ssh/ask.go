@@ -25,8 +25,8 @@ const (
 )
 
 const (
-	// passwordVariable may contain the password. Plans and command lines cannot contain it, because other users could
-	// read it and reports would show it.
+	// passwordVariable is the environment variable that may contain the password. Plans and command lines cannot
+	// contain it, because other users could read it and reports would show it.
 	passwordVariable = "IOTAX_SSH_PASSWORD"
 
 	// ssh starts iotax with these variables to answer a question: the login that the password is for, the password
@@ -59,8 +59,8 @@ func (s *Spec) answers() (asks, []string, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	// Versions of OpenSSH before 8.4 ignore SSH_ASKPASS_REQUIRE. They run the program in SSH_ASKPASS if DISPLAY is set and
-	// ssh has no terminal.
+	// Versions of OpenSSH before 8.4 ignore SSH_ASKPASS_REQUIRE. They run the program in SSH_ASKPASS if DISPLAY is set
+	// and ssh has no terminal.
 	env := []string{"SSH_ASKPASS=" + self, "SSH_ASKPASS_REQUIRE=force", "DISPLAY=" + cmp.Or(os.Getenv("DISPLAY"), ":0"),
 		terminalVariable + "=" + terminal}
 	switch {
@@ -104,7 +104,8 @@ func Askpass() {
 	answer, err := "", errors.New("no terminal")
 	login := os.Getenv(loginVariable)
 	switch {
-	// A jump host may ask for its own password, and a key for its passphrase. Neither must get this password.
+	// ssh may also ask for the password of a jump host, or for the passphrase of a key. It must not get this password
+	// as the answer.
 	case login != "" && strings.Contains(question, login) && strings.Contains(strings.ToLower(question), "password"):
 		answer, err = password(os.Getenv(fileVariable))
 	case terminal != "":

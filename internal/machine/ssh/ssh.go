@@ -139,7 +139,7 @@ func Open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 	return open(ctx, s, o, max(time.Minute, time.Duration(s.ConnectTimeout)+30*time.Second))
 }
 
-// open is Open with the given patience: see agent.Link.
+// open is like Open, but with the given patience (see agent.Link).
 func open(ctx context.Context, s *Spec, o kind.Options, patience time.Duration) (iotax.Machine, error) {
 	t, err := newTransport(ctx, s, o.Logf)
 	if err != nil {

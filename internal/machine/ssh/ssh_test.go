@@ -299,13 +299,13 @@ func (s *sshd) dropSessions() {
 	}
 }
 
-// After a connection broke, the next command connects again, and ssh verifies the host key again.
+// After a connection has broken, the next command connects again, and ssh verifies the host key again.
 func TestSSHAgain(t *testing.T) {
 	t.Parallel()
 	s := startSSHD(t)
 	spec := s.spec(t)
 	m := works(t, spec)
-	// broke kills the connection while a command runs, and checks that the command fails because of it.
+	// broke kills the connection while a command runs, and checks that the command fails for this reason.
 	broke := func() {
 		t.Helper()
 		up, out := io.Pipe()
@@ -407,8 +407,8 @@ func TestSSHFewSessions(t *testing.T) {
 	}
 }
 
-// More commands can run at the same time than an SSH server allows sessions per connection. No command ends to make
-// room for another.
+// More commands can run at the same time than the SSH server allows sessions per connection. All of them start, and
+// none is interrupted.
 func TestSSHManyAtOnce(t *testing.T) {
 	t.Parallel()
 	m := works(t, startSSHDWithSpec(t)) // ten sessions per connection, the default of sshd
@@ -498,8 +498,8 @@ func TestSSHEndlessLogin(t *testing.T) {
 	}
 }
 
-// TestSSHBusybox runs the suite on a host that has only busybox. Its server is like Dropbear: one session per
-// connection, in the server's process group.
+// TestSSHBusybox runs the test suite for machines on a host that has only busybox. Its server is like Dropbear: one
+// session per connection, in the server's process group.
 func TestSSHBusybox(t *testing.T) {
 	dir := sshtest.BusyboxPath(t)
 	machinetest.Run(t, func(t *testing.T) iotax.Machine {
@@ -682,7 +682,7 @@ Host *
 	}
 	fails(t, &Spec{Host: "lost", Config: config}, "127.0.0.1:1", "jump host")
 
-	// Cancelling a command also works on this machine.
+	// Cancelling a command also works through jump hosts.
 	m := works(t, &Spec{Host: "deep", Config: config})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

@@ -304,7 +304,7 @@ var hints = []struct {
 	{"Connection closed", "make sure that an SSH server listens there and lets this host in: ", true},
 }
 
-// refused returns the error for a connection that ssh could not establish.
+// refused returns the error for a connection or session that ssh could not establish.
 func (t *transport) refused(stderr *report, text string) error {
 	e := &iotax.Error{Op: "connect to", On: t.address(), Err: errors.New(text)}
 	key := stderr.key

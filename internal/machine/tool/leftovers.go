@@ -79,7 +79,7 @@ func (k keeper) end(ctx context.Context, n leftover.Noted) error {
 	t := tool{program: program, env: []string{k.variable + "=" + home}}
 	hand := fmt.Sprintf("%s=%s %s %s; if it is gone for good, remove %s", k.variable, iotax.Quote(home), iotax.QuoteAll(append([]string{program}, k.remove...)), n.Name, n.File)
 	for _, needed := range n.How {
-		if _, err := os.Stat(needed); err != nil { // if the directory's file system is not mounted, the empty mount point would list no machines
+		if _, err := os.Stat(needed); err != nil { // if the directory's file system were not mounted, the program would list no machines
 			return &iotax.Error{Op: "find", On: n.Name, Err: err, Hint: hand}
 		}
 	}

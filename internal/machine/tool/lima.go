@@ -20,7 +20,7 @@ import (
 	"iotax/internal/probe"
 )
 
-// Lima is the spec of kind lima: an instance of Lima that is made for the run, or an existing one.
+// Lima is the spec of kind lima: a Lima instance that iotax makes for the run, or an existing instance.
 type Lima struct {
 	Instance  string    `yaml:"instance" doc:"running instance; without it one is created for the run and deleted afterwards"`
 	Template  string    `yaml:"template" doc:"template of a new instance, as in template://debian, or a file"`
@@ -105,7 +105,7 @@ type limaMade struct {
 	started time.Time
 	boot    []iotax.Phase
 	mounts  bool         // the instance mounts directories of this host
-	forget  func() error // removes its record
+	forget  func() error // removes the record of the instance
 }
 
 // Weakens returns the durability of the host's file system that contains the disk. For a directory that this host

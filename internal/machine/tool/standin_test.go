@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	tools := map[string]func() error{"limactl": s.limactl, "tart": s.tart, "wsl.exe": s.wsl, "standin-server": s.serve}
 	tool, ok := tools[filepath.Base(os.Args[0])]
 	if !ok {
-		ssh.Askpass() // for Tart's machine, to which the test binary is also copied
+		ssh.Askpass() // for the SSH connection to Tart's machine
 		agent.Main(host.Local())
 		os.Exit(m.Run())
 	}
@@ -73,7 +73,7 @@ func (s standin) exists(name string) error {
 	return nil
 }
 
-// note records a call for the test.
+// note records the command line of a call, so that the test can check it.
 func (s standin) note(tool string) {
 	f, err := os.OpenFile(filepath.Join(s.dir, "calls"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
@@ -133,7 +133,7 @@ func (s standin) start(name string) error {
 	}
 }
 
-// serve runs the instance until it is stopped.
+// serve runs the instance until it is stopped or the test process ends.
 func (s standin) serve() error {
 	name, ip, port := s.args[0], os.Getenv("STANDIN_IP"), "22"
 	stop := make(chan os.Signal, 1)
@@ -368,7 +368,7 @@ func standIn(t *testing.T) standin {
 			t.Fatal(err)
 		}
 	}
-	dir, err := os.MkdirTemp("/tmp", "iotax-standin-") // short enough for a socket
+	dir, err := os.MkdirTemp("/tmp", "iotax-standin-") // a short path, because the directory contains a socket
 	if err != nil {
 		t.Fatal(err)
 	}

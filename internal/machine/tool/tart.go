@@ -87,7 +87,7 @@ func (s *Tart) durability() iotax.Durability {
 	return d
 }
 
-// set returns the arguments of tart set, or nil.
+// set returns the arguments of tart set, or nil if the spec sets neither CPUs nor memory.
 func (s *Tart) set(name string) (a []string) {
 	if s.CPUs > 0 {
 		a = append(a, "--cpu", strconv.Itoa(s.CPUs))
@@ -123,7 +123,7 @@ type tartVM struct {
 	boot   []iotax.Phase
 	dirs   bool               // directories of this host are shared
 	disk   iotax.Durability   // durability of the root disk
-	forget func() error       // removes its record
+	forget func() error       // removes the record of the machine
 	known  string             // temporary directory of its known_hosts file
 	kill   context.CancelFunc // ends tart run
 	ended  chan struct{}
@@ -138,7 +138,8 @@ func (v *tartVM) Caps() iotax.MachineCaps {
 	return c
 }
 
-// Weakens returns the durability of the root disk. In a shared directory, macOS leaves data in the drive's cache.
+// Weakens returns the durability of the root disk. For a shared directory, it returns iotax.DriveCache, because macOS
+// leaves the data in the drive's cache.
 func (v *tartVM) Weakens(_, fs string) iotax.Durability {
 	if fs == "virtiofs" {
 		return iotax.DriveCache

@@ -67,8 +67,8 @@ func (t tool) look(ctx context.Context, name string, version ...string) (string,
 	return t.run(ctx, toolQuick, version...)
 }
 
-// into opens the machine in which the tool runs commands. prefix is the tool's arguments before the command. When a
-// command fails, `lost` returns the reason if that machine does not run.
+// into opens the machine in which the tool runs commands. prefix contains the tool's arguments before the command.
+// When a command fails, the machine calls `lost`, which returns the reason if the machine no longer runs, else nil.
 func (t tool) into(ctx context.Context, name string, log func(string, ...any), lost func(context.Context) error, prefix ...string) (*remote.Machine, error) {
 	through := remote.Through(host.Local(), slices.Concat([]string{t.program}, prefix, []string{"sh", "-c", far.Script}), lost)
 	run := func(ctx context.Context, args []string, s remote.Streams) (int, error) {

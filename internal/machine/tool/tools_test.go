@@ -51,9 +51,9 @@ func mustOpen(t *testing.T, k kind.Kind, spec plan.Spec) iotax.Machine {
 	return m
 }
 
-// suite runs the suite of all machines, and returns after they are closed. The patience allows for a busy host and the
-// two additional programs that each command starts. Only the test of lima runs the full suite, because wsl runs
-// commands in the same way, and tart runs them over SSH like kind ssh.
+// suite runs the common tests of all machine kinds, and returns after the machines are closed. The patience allows for
+// a busy host and the two additional programs that each command starts. Only the test of lima runs the full suite,
+// because wsl runs commands in the same way, and tart runs them over SSH like kind ssh.
 func suite(t *testing.T, brief bool, open func(t *testing.T) iotax.Machine) {
 	t.Helper()
 	t.Run("suite", func(t *testing.T) { machinetest.Run(t, open, machinetest.Options{Patience: time.Minute, Brief: brief}) })

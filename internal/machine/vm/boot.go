@@ -26,7 +26,7 @@ import (
 type again struct {
 	name  string         // host name of the second micro-guest; "" for the first guest
 	root  *iotax.Root    // root file system to switch to, or nil
-	begun func(*qemu.VM) // called when QEMU runs; nil for the first guest
+	begun func(*qemu.VM) // called after QEMU has started; nil for the first guest
 }
 
 // boot starts a guest and connects to its agent.
@@ -42,8 +42,8 @@ func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (iotax.Mac
 	return m, nil
 }
 
-// spawn starts QEMU, and returns when the init of a micro-guest is ready. If boots is nil, it finds or makes the boot
-// files on this host.
+// spawn starts QEMU. For a micro-guest, it returns when init is ready. The caller calls end of the result. If boots is
+// nil, it finds or makes the boot files on this host.
 func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Boots) (_ *booting, err error) {
 	name := o.Name
 	var pinned *pinning
@@ -191,7 +191,7 @@ func (b *booting) devices(ctx context.Context) error {
 	return nil
 }
 
-// line handles one line of the console.
+// line records the phase if a console line contains a mark, and sends the mark to b.up.
 func (b *booting) line(at time.Time, line string) {
 	m, ok := guest.ParseMark(line)
 	if !ok {
@@ -199,7 +199,7 @@ func (b *booting) line(at time.Time, line string) {
 	}
 	b.mu.Lock()
 	if m.Name == "init" {
-		// The kernel prints nothing. Compute its start from the guest's clock.
+		// The kernel prints nothing when it starts. Compute the time of its start from the guest's clock.
 		b.phases = append(b.phases, iotax.Phase{Name: "kernel", At: max(0, at.Sub(b.spawned)-m.At)})
 	}
 	if slices.Contains([]string{"init", "network", "mount", "root", "pivot"}, m.Name) {
@@ -212,7 +212,7 @@ func (b *booting) line(at time.Time, line string) {
 	}
 }
 
-// start starts QEMU and waits for the guest.
+// start starts QEMU. For a micro-guest, it also waits until init is ready.
 func (b *booting) start(ctx context.Context) error {
 	ctx, cancel := b.limit(ctx)
 	defer cancel()

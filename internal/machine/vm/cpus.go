@@ -25,5 +25,5 @@ func parseCPUs(s string) (list []int, err error) {
 	return list, nil
 }
 
-// autoPin is the value of the plan key "pin" with which iotax chooses the CPUs itself.
+// autoPin is the value of the plan key "pin" that makes iotax choose the CPUs.
 const autoPin = "auto"

@@ -71,8 +71,8 @@ func (g *machine) Processes() map[string][]int {
 	return all
 }
 
-// Restart boots a second instance of the guest. It has the disk that contains root, but not the other disks of
-// volumes.
+// Restart boots a second instance of the guest. The instance has the disk that contains root, but not the other disks
+// of volumes.
 func (g *machine) Restart(ctx context.Context, root *iotax.Root) (iotax.Machine, error) {
 	return g.again(ctx, again{name: "again", root: root, begun: func(v *qemu.VM) {
 		g.mu.Lock()
@@ -115,7 +115,7 @@ func (g *machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	}
 	select {
 	case <-g.vm.Done():
-	case <-time.After(200 * time.Millisecond): // the connection often breaks first
+	case <-time.After(200 * time.Millisecond): // the connection often breaks shortly before the guest ends
 		return err
 	}
 	return &iotax.Error{Op: "run " + cmd.Args[0], On: "on " + g.String(), Err: fmt.Errorf("the guest is gone: %w", g.vm.Err()), Hint: g.vm.Hint()}

@@ -75,7 +75,7 @@ func (b *booting) image(ctx context.Context) error {
 	b.config.Accel = s.Accel
 	b.facts[iotax.FactAccelWhy] = "asked for"
 	if s.Accel == "auto" {
-		// An image takes long to show whether an accelerator works, so test the accelerator with the micro-guest.
+		// A user's image may take long to boot, so test the accelerator with the micro-guest.
 		a, err := b.probeForImage(ctx)
 		if err != nil {
 			return err
@@ -111,7 +111,7 @@ func overlay(ctx context.Context, base, format, file string) (hint string, err e
 	return "", err
 }
 
-// imageFormat returns "qcow2" if the file has its magic number, otherwise "raw".
+// imageFormat returns "qcow2" if the file begins with the magic number of qcow2, otherwise "raw".
 func imageFormat(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -45,7 +45,7 @@ chmod 700 /root/.ssh
 `
 
 // image makes a disk with a small system that consists of this host's programs: dash, coreutils, OpenSSH. A
-// distribution's image takes minutes to make, and to boot under emulation.
+// distribution's image would take minutes to make, and to boot under emulation.
 func image(t *testing.T, key ssh.PublicKey) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")

@@ -18,7 +18,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// meet connects to the agent of the micro-guest, which is the guest's init.
+// meet connects to the agent of a micro-guest. The agent is also the guest's init.
 func meet(ctx context.Context, p *port) (*agent.Machine, error) {
 	const program = "/proc/1/exe" // works even if another root hides /init
 	m := agent.New(p, program)

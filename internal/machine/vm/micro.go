@@ -90,7 +90,7 @@ func (b *booting) writeRoot(ctx context.Context, tools string) error {
 	return nil
 }
 
-// Boots are the files that a micro-guest boots. They are on the host that starts QEMU.
+// Boots contains the paths of the files that a micro-guest boots, on the host that starts QEMU.
 type Boots struct {
 	Kernel guest.Kernel
 	SHA256 string // of the kernel's original file
@@ -98,7 +98,8 @@ type Boots struct {
 	Tools  string // the tools disk; "" means none
 }
 
-// bootsOf finds or makes the files that micro-guests boot on this host. If no kernel is found, it downloads one.
+// bootsOf finds or makes the boot files of micro-guests on this host. If it finds no kernel, it downloads one. If tools
+// is false, it omits the tools disk.
 func bootsOf(ctx context.Context, s *Spec, o kind.Options, tools bool) (*Boots, error) {
 	var g errgroup.Group
 	var all Boots

@@ -137,7 +137,7 @@ func (g *nested) Close(ctx context.Context) error {
 	died := false
 	select {
 	case <-g.ended:
-		died = true // a caller of why has reported it
+		died = true // a caller of why has reported the reason
 	default:
 	}
 	g.release.Close()

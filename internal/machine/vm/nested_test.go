@@ -74,7 +74,7 @@ func qemus(t *testing.T, dir string) (n int) {
 	return n
 }
 
-// A guest on another machine passes the suite of all machines. Its boot files are copied to the machine only once.
+// A guest on another machine passes the test suite for machines. Its boot files are copied to the machine only once.
 func TestQEMUNested(t *testing.T) {
 	long.Test(t)
 	on, dir := elsewhere(t)

@@ -61,7 +61,7 @@ func (s *Spec) Traits() plan.Traits {
 var Kind = kind.Of("qemu", "a virtual machine started for the run: the built-in micro-guest, or your own image",
 	Spec{Memory: 1 << 30, CPUs: 1, Accel: "auto", User: "root"}, open).WithCheck(check)
 
-// check returns an error if QEMU on this host, or virtiofsd, lacks an option of the device.
+// check returns an error if QEMU on this host, or virtiofsd, lacks an option that the device needs.
 func check(ctx context.Context, spec plan.Spec, d iotax.Device) error {
 	return qemu.Check(ctx, spec.(*Spec).Binary, d)
 }

@@ -266,7 +266,7 @@ func TestQEMUSmall(t *testing.T) {
 	if len(ps["qemu"]) == 0 || len(ps) != 1 {
 		t.Errorf("processes are %v", ps)
 	}
-	// In addition to the tools, fio's file needs memory.
+	// The memory of the guest must also suffice for fio's file.
 	out := guestOut(t, g, "cd /tmp && fio --name=x --size=4m --rw=randread --bs=4k --ioengine=psync --time_based --runtime=1 --output-format=json")
 	if iops := fioIOPS(t, out); iops <= 0 {
 		t.Errorf("fio did %v IOPS", iops)
@@ -383,7 +383,7 @@ func TestQEMUDevices(t *testing.T) {
 	gonePids(t, all)
 }
 
-// A guest with its root on a disk can write to the root, load modules and run the tools. It sees a disk that was
+// A guest with its root on a disk can write to the root, load modules and run the tools. It detects a disk that was
 // hot-plugged during the boot. iotax writes the root again before each boot. After a power cut, the other disk still
 // contains the guest's files.
 func TestQEMURoot(t *testing.T) {
@@ -679,7 +679,7 @@ func TestQEMURunnerKilled(t *testing.T) {
 		closeGuest(t, g)
 		return
 	}
-	guesttest.Init(t) // build it before the process is killed
+	guesttest.Init(t) // build init before the process is killed
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

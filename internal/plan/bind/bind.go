@@ -29,7 +29,7 @@ func (l Label) String() string { return l.Key + "=" + l.Value }
 // A Variant is a spec bound with one value of every axis.
 type Variant struct {
 	Spec   Spec
-	Failed bool // an error was reported
+	Failed bool // binding the spec reported an error
 	Labels []Label
 	Subst  map[*syntax.Node]*syntax.Node // each axis list → its chosen value
 }
@@ -199,7 +199,8 @@ func (b *Binder) spread(k Kind, val *syntax.Node) {
 	}
 }
 
-// Bind fills a new spec of a kind from val for each combination of axis values. key is the name of the kind.
+// Bind fills a new spec of a kind from val for each combination of axis values. key is the node with the name of the
+// kind. Bind returns nil if the axes are invalid.
 func (b *Binder) Bind(k Kind, key, val *syntax.Node, limit int) []Variant {
 	b.spread(k, val)
 	spec := k.New()
@@ -308,8 +309,7 @@ func AsFieldError(err error) FieldError {
 	return FieldError{Msg: err.Error()}
 }
 
-// Mapping binds the entries of val to the struct dst. spec is set only at the top level, where options are
-// allowed.
+// Mapping binds the entries of val to the struct dst. spec is set only at the top level, where options are allowed.
 func (b *Binder) Mapping(v *Variant, dst reflect.Value, spec Spec, what string, val *syntax.Node) {
 	if dst.Kind() != reflect.Struct {
 		return
@@ -338,7 +338,7 @@ func (b *Binder) Mapping(v *Variant, dst reflect.Value, spec Spec, what string, 
 }
 
 func (b *Binder) option(v *Variant, o *Options, what string, names []string, key, val *syntax.Node) {
-	// An option without a value is enabled.
+	// An option without a value is valid and means that the option is enabled.
 	if val.Kind != syntax.ScalarNode && val.Kind != syntax.NullNode {
 		b.Fail(val, "write one word", "%s takes a word or a number, not %s", syntax.Quote(key.Text), val.What())
 		return

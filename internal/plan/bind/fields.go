@@ -26,8 +26,8 @@ var (
 	ScalarType      = reflect.TypeFor[Scalar]()
 )
 
-// Fields returns the tagged fields of a struct type in order of declaration. inline is the index of the map
-// field that holds its Options, or nil.
+// Fields returns the tagged fields of a struct type in order of declaration. inline is the index of the map field that
+// contains the options, or nil.
 func Fields(t reflect.Type) (list []Field, inline []int) {
 	if t.Kind() != reflect.Struct {
 		return nil, nil

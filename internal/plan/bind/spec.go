@@ -15,8 +15,7 @@ type Kind struct {
 	Doc  string      // one sentence for the schema and for error messages
 	New  func() Spec // returns a new spec with the defaults; see "Specs" below
 
-	// On lists the kinds of machine that support this kind of volume (a guest's disk needs qemu). nil means
-	// any.
+	// On lists the kinds of machine that support this kind of volume (a guest's disk needs qemu). nil means any.
 	On []string
 
 	// Assumed is the assumed duration of a trial of a workload that ends by itself, until a trial has been
@@ -25,8 +24,8 @@ type Kind struct {
 
 	// Spread may return a key and several values. The binder then treats the plan as if it gave this list of values to
 	// the key, for example all nodes of a cluster. fields contains the keys of the spec whose value is a single word.
-	// If Spread is nil or returns an empty key, the plan is used as written. The error may be a *FieldError with a
-	// hint.
+	// If Spread is nil or returns an empty key, the binder uses the plan as written. The error may be a *FieldError
+	// with a hint.
 	Spread func(fields map[string]string) (key string, values []string, err error)
 }
 
@@ -41,8 +40,8 @@ type Kind struct {
 // map[string]string, or a struct of such fields. Embedded structs are flattened. If the field is not a slice, a
 // list is a matrix axis: the binder expands it, and each spec gets one value.
 
-// A Scalar is a spec, or a struct in a spec, that can also be written as one word (`dir: /var/tmp`). It is
-// detected by its type, like encoding.TextUnmarshaler.
+// A Scalar is a spec, or a struct in a spec, that can also be written as one word (`dir: /var/tmp`). The binder detects
+// a Scalar by its type, like encoding.TextUnmarshaler.
 type Scalar interface {
 	SetScalar(string) error
 }
@@ -54,7 +53,7 @@ type FieldError struct {
 	Msg   string
 	Hint  string
 
-	// Column is the character in the field's value, from 1, where the error is; 0 means the whole value.
+	// Column is the position of the error in the field's value, in characters from 1. 0 means the whole value.
 	Column int
 }
 
@@ -75,8 +74,7 @@ type Part struct {
 	Name  string // name of the part if the plan was given as command-line words; "" keeps the name of the workload
 }
 
-// A Spec contains the settings of a machine, target or workload. It is a pointer to a struct with fields (see
-// above).
+// A Spec contains the settings of a machine, target or workload. It is a pointer to a struct with fields (see above).
 type Spec interface {
 	// Validate reports errors that the types of fields cannot express. A *FieldError points to the field, and
 	// errors.Join combines several. Validate may set defaults that depend on other fields.
@@ -103,8 +101,8 @@ type Traits struct {
 	// HostFiles points to the fields that contain paths of files on this host. It omits fields whose value is not
 	// a path (the name of a program, "none").
 	HostFiles []*string
-	// Directories points to the fields of a volume or workload that name the directory in which runs create their
-	// own directories. A field is "" if the plan names none. The directories are on the machine that serves the
+	// Directories points to the fields of a volume or workload that name the directory in which runs create their own
+	// directories. A field is "" if the plan names no directory. The directories are on the machine that serves the
 	// volume, or else on the target's machine. iotax searches them for leftovers of crashed runs.
 	Directories []*string
 	// Options describes the keys that the spec accepts in addition to its fields.

@@ -22,9 +22,9 @@ func Order(seed uint64, n, round int) []int {
 	return order
 }
 
-// RoundSeed returns the seed of the random offsets of one round of a workload. It is the same for all targets
-// and differs between rounds. It is from 1 to 2⁵³−1, so that JSON readers that store numbers as doubles keep
-// it exact. It is never 0, because 0 requests a random seed.
+// RoundSeed returns the seed of the random offsets of one round of a workload. It is the same for all targets and
+// differs between rounds. Its range is 1 to 2⁵³−1, so that JSON readers that store numbers as doubles keep it exact. It
+// is never 0, because 0 requests a random seed.
 func RoundSeed(seed uint64, workload string, round int) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(workload)) // never fails

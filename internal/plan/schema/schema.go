@@ -13,9 +13,9 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// Of returns the JSON Schema (draft 2020-12) of plan files, which editors use for completion and checks. It
-// is built from the Go types of the kinds. It does not cover references between entries or the rules in a
-// spec's Validate.
+// Of returns the JSON Schema (draft 2020-12) of plan files, which editors use for completion and checks. Of builds the
+// schema from the Go types of the kinds. The schema does not cover references between entries or the rules in a spec's
+// Validate.
 //
 // Of uses the types of the jsonschema package but not its reflector. The reflector cannot see in the Go types
 // that kinds are keys, that fields accept lists as axes, and that scalars have shorthands.

@@ -91,8 +91,8 @@ func (n *Node) shown() (line string, column, width int) {
 	return unmasked(n.Src.line(n.Line), n.Col, n.Width)
 }
 
-// From returns the part of the value from character col on. It returns n if the source does not contain the
-// value unchanged.
+// From returns a copy of n whose place is character col of the value, counted from 1. It returns n itself if the source
+// does not contain the value unchanged.
 func (n *Node) From(col int) *Node {
 	text := []rune(n.Text)
 	if col < 2 || col > len(text) || n.Kind != ScalarNode || n.Src == nil {
@@ -122,8 +122,8 @@ func (n *Node) What() string {
 	return "nothing"
 }
 
-// Collector collects errors. It keeps only one of several equal errors at the same place, because each axis
-// value may cause one.
+// Collector collects errors. It keeps only one of several equal errors at the same place, because each axis value may
+// cause the same error.
 type Collector struct {
 	Errs Errors
 	seen map[string]bool
@@ -186,7 +186,7 @@ func OrKey(val, key *Node) *Node {
 	return val
 }
 
-// Sub returns the part of the word from byte lo up to byte hi.
+// Sub returns the bytes n.Text[lo:hi] of the word, with their place.
 func (n *Node) Sub(lo, hi int) *Node {
 	s := *n
 	s.Col = n.Col + utf8.RuneCountInString(n.Text[:lo])

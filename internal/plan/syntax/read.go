@@ -15,7 +15,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// MaxFile is the largest plan file, in bytes.
+// MaxFile is the maximum size of a plan file in bytes.
 const MaxFile = 1 << 20
 
 // These limits protect against hostile or broken files. The YAML parser is recursive, and Go cannot
@@ -126,7 +126,7 @@ func recovered(err *error) {
 	}
 }
 
-// clean reports control characters and text that is not UTF-8.
+// clean adds an error to c and returns false if the text contains a control character or is not UTF-8.
 func clean(src *Source, c *Collector) bool {
 	for i, line := range src.Lines {
 		col := 0
@@ -148,7 +148,7 @@ func clean(src *Source, c *Collector) bool {
 	return true
 }
 
-// bounded rejects text that the parser cannot handle.
+// bounded adds an error to c and returns false if the text exceeds the limits of the parser.
 func bounded(src *Source, tokens token.Tokens, c *Collector) bool {
 	if len(tokens) > maxTokens {
 		c.Add(&Error{Pos: Pos{File: src.file}, Msg: fmt.Sprintf("the plan has %d words and signs, more than %d", len(tokens), maxTokens), Hint: "split it into several plans"})
@@ -250,7 +250,7 @@ func quotedWidth(rest []rune) int {
 	return len(rest)
 }
 
-// syntaxError translates a parser error.
+// syntaxError adds a parser error to c, with a clearer message and a hint where possible.
 func syntaxError(src *Source, err error, c *Collector) {
 	msg, n := err.Error(), &Node{Src: src, Line: 1, Col: 1, Width: 1}
 	var se *yaml.SyntaxError

@@ -57,7 +57,8 @@ var durationWords = map[string]string{
 	"msec": "ms", "msecs": "ms", "millis": "ms", "usec": "us", "usecs": "us", "nsec": "ns", "nsecs": "ns",
 }
 
-// numberUnit limits the number of digits, so that parsing never creates a huge rational number.
+// numberUnit matches a number and an optional unit. It limits the number of digits, so that parsing never creates a
+// huge rational number.
 var numberUnit = regexp.MustCompile(`^([0-9]{1,30}(?:\.[0-9]{1,60})?) ?([^0-9.\s]\S*)?$`)
 
 // split splits s into a number and its unit.
@@ -106,7 +107,7 @@ func ParseSize(s string) (Size, error) {
 }
 
 // sizeUnit returns the unit that was probably intended. It ignores a plural s, and then letter case: "GiBs" and "gib"
-// become GiB, "mb" becomes MB. If no unit matches, it returns the nearest one.
+// become GiB, "mb" becomes MB. If no unit matches, it returns the nearest unit, or "".
 func sizeUnit(unit string, names []string) string {
 	plain := strings.TrimSuffix(unit, "s")
 	for _, same := range []func(a, b string) bool{func(a, b string) bool { return a == b }, strings.EqualFold} {

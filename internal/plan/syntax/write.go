@@ -50,8 +50,8 @@ func (n *Node) Put(key string, val *Node) {
 	}
 }
 
-// YAML writes the entries of n in block style. The encoder of the YAML package is not used: it cannot add a
-// comment after a value of an ordered mapping, and its quoting does not match its parser.
+// YAML returns the entries of n in block style, indented by depth levels. The encoder of the YAML package is not used:
+// it cannot add a comment after a value of an ordered mapping, and its quoting does not match its parser.
 func (n *Node) YAML(depth int) string {
 	var b strings.Builder
 	indent := strings.Repeat("  ", depth)

@@ -4,7 +4,7 @@ package pause
 
 import "time"
 
-// hostClock reads Go's monotonic clock and the other clocks of the system.
+// hostClock reads Go's monotonic clock, and the time that the host slept, if the system records it.
 type hostClock struct{ begun time.Time }
 
 func newClock() clock { return &hostClock{time.Now()} }

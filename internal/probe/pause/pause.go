@@ -42,8 +42,8 @@ type reading struct {
 	waits waits
 }
 
-// waits contains the times that threads of this process were runnable without a CPU: own for the ticking thread, others
-// by thread id. It is empty if unknown.
+// waits contains the times that threads of this process have waited for a CPU: own of the thread that ticks, others by
+// thread id. It is empty if the times are unknown.
 type waits struct {
 	own    time.Duration
 	others map[int]time.Duration

@@ -118,7 +118,7 @@ func atRequest(processes, tallies int) asm.Instructions {
 
 // header returns the instructions that load the first 8 bytes of the buffer of call R6 with the registers at R8. They
 // set R7 to these bytes as a big-endian number, and R1 to its upper half, the magic number. The second argument of the
-// call message is the address of a struct msghdr. In other calls, it is the address of the buffer.
+// system call `message` is the address of a struct msghdr. In other calls, it is the address of the buffer.
 func header(message int32) asm.Instructions {
 	const atIOV = 16 // offset of msg_iov in struct msghdr. It points to a struct iovec, which begins with the address of the buffer.
 	code := load(asm.FnProbeReadKernel, asm.R8, atSecond)

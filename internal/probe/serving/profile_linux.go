@@ -25,17 +25,18 @@ import (
 )
 
 const (
-	// frequency is the number of samples per second and CPU. It is prime, so that samples do not follow the kernel's tick.
+	// frequency is the number of samples per second and CPU. It is prime, so that samples do not follow the kernel's
+	// tick.
 	frequency = 199
 	// mostFrames is the number of frames of a stack that are kept, from the innermost one.
 	mostFrames = 64
-	// mostStacks is the size of the kernel's table of stacks. Two stacks with the same hash cannot both be in it, so the
-	// table is much larger than the number of stacks.
+	// mostStacks is the size of the kernel's table of stacks. Two stacks with the same hash cannot both be in it, so
+	// the table is much larger than the number of stacks.
 	mostStacks = 1 << 15
-	// mostLooks limits how often the mappings of a process are read, because that costs time. A new process still loads
-	// its program and libraries.
+	// mostLooks limits how often the mappings of a process are read, because that costs time. One reading is not
+	// enough, because a new process may not have loaded its program and libraries yet.
 	mostLooks = 5
-	// kernel is the file of the kernel's functions.
+	// kernel is the file name of the kernel's functions in a profile.
 	kernel = "[kernel]"
 )
 
@@ -43,7 +44,7 @@ const (
 // the same hash was in the kernel's table.
 const NoStack = "[stack not recorded]"
 
-// A place is a process with the ids of its stacks in the kernel's table. A negative id means that a
+// A place is a process with the ids of its kernel and user stacks in the kernel's table. A negative id means that the
 // stack is missing.
 type place struct {
 	PID          uint32
@@ -242,12 +243,12 @@ func newWriter(begun time.Time) *writer {
 		TimeNanos: begun.UnixNano(), DurationNanos: int64(time.Since(begun))}}
 }
 
-// add adds samples with the same stacks, from the innermost function to the process.
+// add adds count samples with the same stacks. Their functions are in order from the innermost one to the process.
 func (w *writer) add(x process, inKernel, user []uint64, lost bool, count int64) {
 	var stack []*profile.Location
 	add := func(name, file string) {
 		l := w.function(name, file)
-		if n := len(stack); n == 0 || stack[n-1] != l || name[0] != '[' { // consecutive unknown functions of a file are one
+		if n := len(stack); n == 0 || stack[n-1] != l || name[0] != '[' { // merge consecutive unknown functions of a file
 			stack = append(stack, l)
 		}
 	}
@@ -321,8 +322,8 @@ func (s symbols) name(at uint64) string {
 	return s[i].name
 }
 
-// readSymbols reads the functions of a file, or of its separate file with debugging information. Their addresses are
-// offsets in the file. It returns nil if there are none.
+// readSymbols reads the functions of a file, and those of its separate file with debugging information. The addresses
+// of the functions are offsets in the file. It returns nil if it finds no functions.
 func readSymbols(path string) (out symbols) {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -11,8 +11,8 @@ const (
 	// SFTP measures the threads of sftp-server, which reads and writes files with the calls that it also uses for
 	// requests and replies. Calls on its standard input and output are requests and replies.
 	SFTP Protocol = "sftp"
-	// NBD measures each request of a server of network block devices from its receipt until the server begins to send the
-	// reply, even if no thread works on it.
+	// NBD measures each request of an NBD server from its receipt until the server begins to send the reply, even if no
+	// thread works on it.
 	NBD Protocol = "nbd"
 )
 

@@ -163,7 +163,7 @@ func Start(pids func() []int, by Protocol) (stop func() (Times, error), err erro
 	}, nil
 }
 
-// put adds processes to the map of measured ones.
+// put adds processes to the kernel's map of measured processes.
 func put(processes *ebpf.Map, pids []int) error {
 	for _, pid := range pids {
 		if err := processes.Put(uint32(pid), uint32(1)); err != nil {
@@ -209,7 +209,8 @@ func sum(threads, tallies *ebpf.Map) (t Times, err error) {
 	return t, err
 }
 
-// license of the programs. The kernel lets only programs with a license that is compatible with the GPL read memory.
+// license is the license of the programs. The kernel permits only programs with a GPL-compatible license to read
+// memory.
 const license = "Dual BSD/GPL"
 
 // A program runs at a raw tracepoint.

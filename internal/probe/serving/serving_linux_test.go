@@ -57,7 +57,7 @@ func measured(t *testing.T, out []byte) (ios, sum float64) {
 	return ios, sum
 }
 
-// The time and the number of calls on files agree with those that fio measures itself.
+// The measured time and number of calls on files agree with fio's own measurements.
 func TestCalls(t *testing.T) {
 	dir := t.TempDir()
 	var out strings.Builder
@@ -229,7 +229,8 @@ func TestLateProcess(t *testing.T) {
 	}
 }
 
-// BenchmarkOverhead measures what the measurement adds to a system call of the measured process and of another process.
+// BenchmarkOverhead measures the time of a system call without a measurement, while another process is measured, and
+// while the calling process is measured.
 func BenchmarkOverhead(b *testing.B) {
 	for _, of := range []string{"none", "other", "self"} {
 		b.Run(of, func(b *testing.B) {

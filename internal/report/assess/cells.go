@@ -116,7 +116,7 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 	return out
 }
 
-// undecided returns the answer if no comparison is slower or faster, and not all of them are within the margin.
+// undecided returns the answer if no loss or gain is confirmed, and not all comparisons are within the margin.
 func (a *assessing) undecided(cells []assessed, judged, noisy, few int) string {
 	switch {
 	case noisy == 0 && few == judged:
@@ -194,7 +194,7 @@ func both(n int) string {
 	return "all"
 }
 
-// named lists targets and marks the emulated ones: "guest 9p and guest nfs (both emulated)".
+// named returns a list of targets in which the emulated ones are marked: "guest 9p and guest nfs (both emulated)".
 func (a *assessing) named(names ...string) string {
 	emulated := 0
 	marked := slices.Clone(names)
@@ -210,8 +210,8 @@ func (a *assessing) named(names ...string) string {
 	return format.Enumerate(marked, format.Listed, "target")
 }
 
-// than compares one cell with its reference: "4k random read is 33× slower than on host disk", or "4k random read on
-// guest 9p is …".
+// than returns a text that compares one cell with its reference: "4k random read is 33× slower than on host disk". If
+// on is not "", the text names the target: "4k random read on guest 9p is …".
 func than(c assessed, number func(format.Contrast, stat.Interval) string, on string) string {
 	s := format.Work(c.s.Workload, format.Label(c.s.Metric))
 	if on != "" {

@@ -247,8 +247,8 @@ var everySentence = []struct{ says, stands, silent string }{
 var joints = []string{"not ranked", "fast path", "best way", "more ", " and ", " to ", " of ", ", so ", "open ", "with the ", " with the ", "%s / %s of %s",
 	"%s is %s", "%s its %s", "%s of its %s"}
 
-// Each possible sentence must appear in one test case and be absent from another. A new sentence without these cases
-// makes this test fail.
+// Each possible sentence must appear in one test case and be absent from another. If one of the source files below
+// has a new sentence without these cases, this test fails.
 func TestEverySentence(t *testing.T) {
 	cases := map[string]func() *report.Report{
 		"clients/uneven": func() *report.Report { return report.New(reporttest.Clients(.005)) },

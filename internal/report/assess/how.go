@@ -163,7 +163,8 @@ func Job(r *report.Report) string {
 // mostValues is the maximum number of values of an option that Job lists.
 const mostValues = 6
 
-// size returns the size of a job's files, or "" if it is unknown.
+// size returns the value of the option size in job, the options of a job as a JSON object. It returns "" if the size is
+// unknown.
 func size(job string) string {
 	var options map[string]string
 	if json.Unmarshal([]byte(job), &options) != nil { // not written by iotax
@@ -336,7 +337,8 @@ func Objects(r *report.Report) string {
 	return strings.Join(parts, " ")
 }
 
-// Heading returns the workload's name with the number of rounds and the state of the caches.
+// Heading returns the workload's name with the number of rounds, the state of the caches, and the number of discarded
+// trials.
 func Heading(r *report.Report, s report.Section) string {
 	h := s.Workload + " · " + format.Plural(r.Protocol.Rounds[s.Workload], r.Counted())
 	if s.Open != "" {

@@ -246,7 +246,8 @@ func (t Table) Refers(note int) bool {
 	})
 }
 
-// Filled returns the table without the empty ones of the given columns. A column is empty if no cell has text or notes.
+// Filled returns the table without those of the given columns that are empty. A column is empty if none of its cells
+// has text or notes.
 func (t Table) Filled(columns ...int) Table {
 	var keep []int
 	for k := range t.Head {

@@ -50,7 +50,7 @@ func (f Flame) draw() *canvas {
 	return c
 }
 
-// depthOf returns the number of rows that are drawn for functions and those above them.
+// depthOf returns the number of rows that are drawn for the given functions and the functions above them.
 func depthOf(all []Frame, width float64) (depth int) {
 	for _, x := range all {
 		if x.Share*width >= thinnest {

@@ -48,7 +48,7 @@ const Levels = 5
 type Plot struct {
 	Title         string  // the accessible name of the drawing
 	Desc          string  // a description for readers who cannot see the drawing
-	Width, Height float64 // Height is that of the frame; a Width of 0 means the constant Width
+	Width, Height float64 // Height is the height of the frame; a Width of 0 means the constant Width
 	X, Y          Axis
 	Bands         []Band
 	Patches       []Patch // drawn in the hue of the first line

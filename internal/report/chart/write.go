@@ -154,7 +154,7 @@ func SVG(d Drawing) template.HTML {
 	return template.HTML(b.String()) // all text is escaped
 }
 
-// A File is a drawing for a file, with lines of text above and below it.
+// A File is a drawing that is written to a file, with lines of text above and below it.
 type File struct {
 	Drawing
 	Head, Foot []string
@@ -193,7 +193,7 @@ func (f File) draw() *canvas {
 	return c
 }
 
-// ErrNothing is returned for a drawing with nothing to draw.
+// ErrNothing reports that there is nothing to draw.
 var ErrNothing = errors.New("nothing to draw")
 
 // hex returns a function that maps the name of a colour to its value in a file, for a shape with the given tone.

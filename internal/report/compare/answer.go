@@ -11,8 +11,8 @@ import (
 	"iotax/stat"
 )
 
-// answer returns the answer in a sentence: the largest confirmed loss, otherwise the largest gain, otherwise that
-// nothing changed, otherwise why nothing can be compared.
+// answer summarizes the comparison in a sentence: the largest confirmed loss, otherwise the largest gain. If there is
+// neither, it reports that nothing changed, that no change was found yet, or that nothing can be judged.
 func (c *Comparison) answer() string {
 	var best *Change
 	worst := c.worst()

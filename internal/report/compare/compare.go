@@ -91,7 +91,7 @@ type Change struct {
 	B        stat.Interval `json:"value"`
 
 	Ratio *stat.Change `json:"ratio"`            // ratio of B to A; higher is better; nil if it cannot be computed
-	Loss  *stat.Change `json:"against_baseline"` // the same for the ratios to the baseline; nil without a common baseline
+	Loss  *stat.Change `json:"against_baseline"` // the same, computed from the ratios to the baseline; nil without a common baseline
 
 	P        iotax.Number    `json:"p"`          // p value of the hypothesis that the change is within the margin; NaN if the change is not judged
 	Adjusted iotax.Number    `json:"p_adjusted"` // P after Holm's adjustment
@@ -369,8 +369,8 @@ func (c *Comparison) autocorrelation() float64 {
 	return max(c.A.Run.Calibration.Autocorrelation(), c.B.Run.Calibration.Autocorrelation())
 }
 
-// holm withdraws verdicts that may be due to chance among so many comparisons. Afterwards, the probability that any
-// "worse" or "better" of the comparison is wrong is at most Alpha.
+// holm applies Holm's adjustment: it withdraws verdicts that may be due to chance, given the number of comparisons.
+// Afterwards, the probability that any "worse" or "better" of the comparison is wrong is at most Alpha.
 func (c *Comparison) holm() {
 	p := make([]float64, len(c.Rows))
 	for i, r := range c.Rows {

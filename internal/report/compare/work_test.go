@@ -11,7 +11,7 @@ import (
 	"iotax/stat"
 )
 
-// jobRun returns a run with a baseline and one target. Its trials cycle through the given jobs.
+// jobRun returns the report of a run with a baseline and one target. The trials cycle through the given jobs.
 func jobRun(workload string, values []float64, jobs ...string) *report.Report {
 	run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, values)
 	run.Workloads[0].Name = workload
@@ -78,8 +78,8 @@ func TestWorkDiffers(t *testing.T) {
 	}
 }
 
-// Jobs that do the same work are compared whatever their names are. An equal name does not make different work
-// comparable.
+// Workloads that do the same work are compared even if their names differ. If both the work and the names differ, they
+// are not compared.
 func TestRenamedWorkload(t *testing.T) {
 	c := Of(jobRun("4k write", reporttest.Flat100, plainJob), jobRun("randwrite-4k", reporttest.Flat50, plainJob), Options{})
 	if r := c.row(t, "b", "4k write"); r.Verdict != stat.Worse || r.Loss == nil || len(c.OnlyA)+len(c.OnlyB) > 0 {

@@ -134,7 +134,7 @@ func Forest(r *report.Report, width float64) *chart.Rows {
 }
 
 // Picture returns the forest plot as a file for documents and slides, with title, date, baseline and the warning about
-// emulated guests.
+// emulated guests. If the report has no ratio, the error wraps chart.ErrNothing.
 func Picture(r *report.Report) (chart.File, error) {
 	f := Forest(r, wideForest)
 	if f == nil {
@@ -153,7 +153,7 @@ func Picture(r *report.Report) (chart.File, error) {
 	return out, nil
 }
 
-// changeForest returns the plot of the changes in comparisons, or nil.
+// changeForest returns the plot of the changes in comparisons, or nil if there are no ratios.
 func changeForest(title string, all []*compare.Comparison, at []map[compare.CellMetric]*compare.Change,
 	width float64) *chart.Rows {
 	var rows []chart.Row
@@ -565,7 +565,7 @@ func scalingChart(c report.Scaling, title string, hues map[string]int) block.Cha
 	if c.Better == iotax.Up {
 		first := c.Points[0]
 		for _, pt := range c.Points {
-			if y := first.Value.Estimate * float64(pt.Clients) / float64(first.Clients); y <= 2*top { // beyond that, the other lines would look flat
+			if y := first.Value.Estimate * float64(pt.Clients) / float64(first.Clients); y <= 2*top { // a higher ideal line would flatten the others
 				ideal.Points = append(ideal.Points, chart.Point{X: float64(pt.Clients), Y: y})
 				top = math.Max(top, y)
 			}

@@ -32,7 +32,7 @@ type ComparisonOptions struct {
 	Short  string                                     // leave out details, and name this command, which prints them
 	Run    func(run *iotax.Run) (report, base string) // returns the addresses of the run's report, and of this page with the run as A
 	Trend  func(compare.CellMetric) string            // returns the address of the number's trend
-	Other  string                                     // address of this page with the other By
+	Other  string                                     // address of this page with verdicts about the other quantity: values or ratios to the baseline
 }
 
 // Comparison returns the document that compares one or more runs with the same run A: the answer, the gate, the rows,
@@ -121,7 +121,7 @@ func (c *comparison) folded() []block.Block {
 func (c *comparison) short() []block.Block {
 	shown := important(c.table, shortRows)
 	out := []block.Block{c.sides(), filled(shown)}
-	notes := slices.DeleteFunc(slices.Clone(c.findings), func(n block.Note) bool { return n.Tone == block.Quiet || n.Label == rules.EnvironmentDiffers.ID }) // the differences follow
+	notes := slices.DeleteFunc(slices.Clone(c.findings), func(n block.Note) bool { return n.Tone == block.Quiet || n.Label == rules.EnvironmentDiffers.ID }) // the list of differences follows
 	for _, n := range c.notes {
 		if n.Hint = ""; shown.Refers(n.Number) {
 			notes = append(notes, n)

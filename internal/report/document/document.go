@@ -1,4 +1,4 @@
-// Package document converts reports to documents: a short one that fits on one screen, and one with all numbers.
+// Package document converts reports to short documents that fit on one screen, and to documents with all numbers.
 package document
 
 import (
@@ -161,7 +161,7 @@ func (c cell) cached(r *report.Report) bool { return slices.Contains(atCaches, c
 // mostLines is the maximum number of lines for the layout's tables, or for expectations, in the short document.
 const mostLines = 15
 
-// Short returns the short document. A tight one has fewer notes, and names causes only in its line of warnings.
+// Short returns the short document. A tight document has fewer notes, and mentions causes only in its line of warnings.
 func Short(r *report.Report, tight bool) block.Document { return short(r, assess.Of(r), tight) }
 
 func short(r *report.Report, a assess.Assessment, tight bool) block.Document {

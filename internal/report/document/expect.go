@@ -10,8 +10,8 @@ import (
 	"iotax/internal/report/format"
 )
 
-// expectations returns the plan's expectations with the measured intervals. If `most` is not 0, it shows about that
-// many and prefers missed and undecided ones.
+// expectations returns the plan's expectations with the measured intervals. If most is not 0, it shows about that many
+// expectations and prefers the missed and undecided ones.
 func expectations(r *report.Report, most int) []block.Block {
 	if r.Expected == nil || len(r.Trials) == 0 {
 		return nil

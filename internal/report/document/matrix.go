@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	mostColumns = 4  // maximum number of workloads as columns; with more, and with fewer targets, targets become the columns
+	mostColumns = 4  // maximum number of workloads as columns; if there are more, targets become the columns unless they are at least as many
 	mostRows    = 12 // maximum number of compared targets as rows; those with the largest losses remain
 	mostAcross  = 8  // maximum number of workloads as rows; small, because target names in the header take several lines
 	mostNotes   = 5
 	fewNotes    = 2 // maximum number of notes in a tight document
-	mostUnsure  = 2 // maximum number of cells too noisy whose notes contain the interval; one more for a single target
+	mostUnsure  = 2 // up to this many too noisy cells, their notes contain the interval; one more cell if only one target is compared
 )
 
 // matrix returns a table of the loss of each target under each workload, followed by the counts of verdicts and by
@@ -169,7 +169,7 @@ type making struct {
 	longest  float64            // the largest loss, as a factor
 	plain    bool               // not all ratios compare speed
 	compared bool
-	unsure   int // number of cells too noisy
+	unsure   int // number of cells that are too noisy
 
 	mostUnsure int
 	mostNotes  int

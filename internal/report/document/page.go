@@ -107,7 +107,7 @@ func others(r *report.Report) string {
 }
 
 // tiles returns the tiles: the counts of verdicts on the deciding metrics, the largest loss as in the answer, the
-// number of rounds, and what the checks found. It returns nil without comparisons.
+// number of rounds, and the findings of the checks. It returns nil without comparisons.
 func tiles(r *report.Report, answer assess.Sentence) []block.Tile {
 	counts := map[stat.Verdict]int{}
 	total, cached, alike := 0, 0, true

@@ -87,7 +87,8 @@ func inRowOrder(r *report.Report) []*report.Trial {
 	return out
 }
 
-// linesOf returns the lines for a trial.
+// linesOf returns the lines for a trial: one for each direction of I/O, and one for headline values without a
+// direction.
 func linesOf(r *report.Report, t *report.Trial, names namer) []*benchfmt.Result {
 	base := "IO/workload=" + names.of("workload", t.Workload) + "/target=" + names.of("target", t.Target)
 	lines := map[string]*benchfmt.Result{}

@@ -37,8 +37,8 @@ func toRun(r *report.Report) jsonRun {
 	return jsonRun{Run: r.Run, Precision: number64(r.Run.Precision), Margin: number64(r.Run.Margin), Alpha: number64(r.Alpha)}
 }
 
-// JSONComparison writes the comparison as one JSON object, with the same compatibility rules as JSON. The members
-// run, environment, value, ratio and verdict describe B relative to A. Missing numbers are null.
+// JSONComparison writes the comparison as one JSON object, in the format that Version identifies. The members run,
+// environment and value are those of B. The members ratio and verdict compare B with A. Missing numbers are null.
 func JSONComparison(w io.Writer, c *compare.Comparison) error {
 	out := jsonComparison{Version: Version, A: toRun(c.A), B: toRun(c.B), Run: toRun(c.B),
 		Environment: c.B.Run.Environment, Answer: c.Answer,

@@ -36,7 +36,7 @@ func expected(r *report.Report) (out []jsonExpected) {
 var ErrNoExpectations = &iotax.Error{Op: "write expectations", Err: errors.New("the run has none"),
 	Hint: "add expect: to the plan, or --expect 'METRIC < LIMIT' to iotax run"}
 
-// sentence returns the measured value, or why the expectation is undecided.
+// sentence returns the measured value as text, or the reason why the expectation is undecided.
 func sentence(x report.Expected) string {
 	if x.Why != "" {
 		return x.Why
@@ -74,7 +74,8 @@ type junitResult struct {
 	Type    string `xml:"type,attr,omitempty"`
 }
 
-// JUnit writes the expectations as JUnit test cases: a missed one has failed, an undecided one is skipped.
+// JUnit writes the expectations as JUnit test cases. A missed expectation is a failed test case, and an undecided
+// expectation is a skipped one.
 func JUnit(w io.Writer, r *report.Report) error {
 	if r.Expected == nil {
 		return ErrNoExpectations

@@ -75,7 +75,7 @@ type jsonCell struct {
 	Value     stat.Interval   `json:"value"`
 	Ratio     *jsonRatio      `json:"ratio"` // null for the baseline and for cells without a ratio
 	Verdict   stat.Verdict    `json:"verdict"`
-	Alone     stat.Verdict    `json:"verdict_alone,omitempty"` // verdict by the interval alone, if Holm's adjustment changed it
+	Alone     stat.Verdict    `json:"verdict_alone,omitempty"` // verdict from the interval alone, if Holm's adjustment changed it
 	Error     string          `json:"error,omitempty"`
 	Trials    jsonTrials      `json:"trials"`
 	Findings  []iotax.Finding `json:"findings"`

@@ -23,7 +23,7 @@ var suffixes = map[string]string{iotax.Seconds: "seconds", iotax.Bytes: "bytes",
 // families collects the samples of several reports by metric name.
 type families struct {
 	all map[string]*dto.MetricFamily
-	at  *int64 // in ms since 1970; nil omits timestamps
+	at  *int64 // timestamp of added samples, in ms since 1970; nil omits it
 }
 
 // OpenMetrics writes the results of runs in the OpenMetrics 1.0 text format: values with their bounds, ratios,

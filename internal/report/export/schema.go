@@ -39,8 +39,8 @@ var Schemas = []string{"report", "comparison", "trend", "run"}
 // Within a version, a document may have fields that an older schema lacks, but it has all fields of the older schema,
 // with the same types.
 //
-// The reflector of the package jsonschema is not used: it ignores that a nil slice or pointer is written as null, and
-// it requires fields of embedded types that are not written.
+// Schema does not use the reflector of package jsonschema. The reflector ignores that a nil slice or pointer is written
+// as null, and requires fields of embedded types that are not written.
 func Schema(name string) ([]byte, error) {
 	root := roots[name]
 	if root.of == nil {

@@ -36,8 +36,7 @@ const (
 	atAll     = 5e-4 // smaller differences are printed as "the same"
 )
 
-// Estimate formats a ratio without its interval: "33× slower", "14 % slower", "1.4× faster". A ratio above 1 is
-// better.
+// Estimate formats a ratio without its interval: "33× slower", "14 % slower", "1.4× faster". A ratio above 1 is better.
 func (c Contrast) Estimate(i stat.Interval) string {
 	if s, ok := c.vague(i); ok {
 		return s
@@ -80,7 +79,8 @@ func (c Contrast) Range(of []stat.Interval) string {
 	}
 }
 
-// Sides formats a bound below 1 and one above it in the same unit: "1.4× slower", "1.2× faster".
+// Sides formats a bound below 1 and a bound above 1, both as multiples or both as percentages: "1.4× slower", "1.2×
+// faster".
 func (c Contrast) Sides(lo, hi float64) (worse, better string) {
 	times := max(factor(lo), factor(hi)) >= asTimes
 	return c.side(lo, times), c.side(hi, times)
@@ -148,7 +148,7 @@ func (c Contrast) vague(i stat.Interval) (string, bool) {
 	return "", false
 }
 
-// factor returns how far a ratio is from 1, as a factor of at least 1.
+// factor returns the larger of a ratio and its reciprocal.
 func factor(ratio float64) float64 { return math.Max(ratio, 1/ratio) }
 
 func (c Contrast) side(ratio float64, times bool) string {

@@ -97,8 +97,8 @@ func near(s string, x float64) bool {
 }
 
 // For any interval, each printed number is its estimate or one of its bounds, apart from rounding. No percentage is
-// above 100. An interval is called too noisy exactly if it is wide and contains 1. Numbers have two significant digits,
-// and three in a narrow interval or from 1 to 1.2.
+// above 100. An interval is called too noisy if and only if it is wide and contains 1. Numbers have at most two
+// significant digits, or three in a narrow interval or from 1 to 1.2.
 func TestNoNumberMisstatesTheData(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		estimate := math.Exp(rapid.Float64Range(-9, 9).Draw(t, "log estimate"))

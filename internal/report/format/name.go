@@ -11,8 +11,7 @@ import (
 	"iotax"
 )
 
-// Subject joins a workload's name and a metric's label. It omits the words of the label that the name already
-// contains.
+// Subject joins a workload's name and a metric's label. It omits the words of the label that the name already contains.
 func Subject(workload, label string) string {
 	return strings.TrimSpace(workload + " " + Remainder(workload, label))
 }

@@ -14,7 +14,7 @@ import (
 	"iotax/stat"
 )
 
-// Dash is printed instead of a missing number.
+// Dash is the text for a missing number.
 const Dash = "–"
 
 // A Scale contains the factor and the unit prefix for values of similar size.
@@ -24,7 +24,7 @@ type Scale struct {
 	Unit   string // printed once, for example "MiB/s"
 }
 
-// ScaleOf returns the scale for v. Ratios become percentages. Bytes are scaled in powers of 1024 (MiB), everything else
+// ScaleOf returns the scale for v. Ratios become percentages. Bytes are scaled in powers of 1024 (MiB), all other units
 // in powers of 1000. Only times get a prefix for values below 1, and times of at least one second get no prefix.
 func ScaleOf(unit string, v float64) Scale {
 	v = math.Abs(v)

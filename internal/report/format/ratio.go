@@ -21,8 +21,8 @@ func wide(i stat.Interval) bool {
 // Vague reports whether an interval is missing or too wide to print.
 func Vague(i stat.Interval) bool { return !Finite(i) || Noisy(i) }
 
-// Share formats a ratio as a share: "31 % [29–33]". A ratio of at least 10, and a noisy one, become multiples. For a
-// wide interval, only the bounds are printed.
+// Share formats a ratio as a share: "31 % [29–33]". It formats ratios of at least 10 and noisy ratios like Times. For a
+// wide interval, it prints only the bounds.
 func Share(i stat.Interval) string {
 	switch {
 	case i.Estimate >= 10 || Noisy(i):
@@ -33,7 +33,7 @@ func Share(i stat.Interval) string {
 	return around(i, 100, " %", "–")
 }
 
-// Times formats a ratio as a multiple: "3.2× [2.9–3.5]". For a wide interval, only the bounds are printed.
+// Times formats a ratio as a multiple: "3.2× [2.9–3.5]". For a wide interval, it prints only the bounds.
 func Times(i stat.Interval) string {
 	if wide(i) {
 		return bounds(i, 1, "×")
@@ -42,8 +42,8 @@ func Times(i stat.Interval) string {
 }
 
 // around formats the estimate with its unit, followed by the bounds. Each number has two digits, or three if the
-// interval is narrow. With two, 2.04 [2.01, 2.08] would become 2.0 [2.0, 2.1]. Ratios from 1 to 1.2 are rounded to
-// hundredths, as those below 1 are, so that readers can compare them with 1 and with the margin.
+// interval is narrow. With two digits, 2.04 [2.01, 2.08] would become 2.0 [2.0, 2.1]. around rounds ratios from 1 to
+// 1.2 to hundredths, like ratios below 1, so that readers can compare them with 1 and with the margin.
 func around(i stat.Interval, by float64, unit, between string) string {
 	if !Finite(i) {
 		return digits(by*i.Estimate, 2) + unit
@@ -60,8 +60,7 @@ func around(i stat.Interval, by float64, unit, between string) string {
 	return show(i.Estimate) + unit + " [" + show(i.Lo) + between + show(i.Hi) + "]"
 }
 
-// bounds formats those bounds that are within a factor of 10 of the estimate: "between 0.30× and 2.1×", "more than
-// 3.0×".
+// bounds formats the bounds that are within a factor of 10 of the estimate: "between 0.30× and 2.1×", "more than 3.0×".
 func bounds(i stat.Interval, by float64, unit string) string {
 	lo, hi := digits(by*i.Lo, 2)+unit, digits(by*i.Hi, 2)+unit
 	low, high := i.Lo >= i.Estimate/10, i.Hi <= 10*i.Estimate
@@ -123,7 +122,7 @@ func Percent(x float64) string {
 	return "< 0.1 %"
 }
 
-// Cached is printed instead of a number that a cache produced.
+// Cached is the text for a number that a cache produced.
 const Cached = "cached"
 
 // Verdict returns the text of a verdict. If short is set, it abbreviates some verdicts.

@@ -75,8 +75,8 @@ func written(t *testing.T, r *report.Report) []byte {
 	return b.Bytes()
 }
 
-// The page logs nothing to the console, makes no other requests, never needs horizontal scrolling on a desktop or a
-// phone, has readable colours in light and dark, and passes the accessibility checks of axe.
+// The page logs nothing to the console and makes no other requests. It never needs horizontal scrolling on a desktop or
+// a phone. Its colours are readable in the light and the dark theme, and it passes the accessibility checks of axe.
 func TestPageInBrowser(t *testing.T) {
 	long.Test(t)
 	v := visiting(t, written(t, whole()))
@@ -176,7 +176,7 @@ func TestComparisonInBrowser(t *testing.T) {
 }
 
 // The answer, the banner and the tiles fit on the first screen of a desktop and of a phone, however much text there
-// is. The plot follows, then at most five sentences. The rest is in a fold that opens without scripts.
+// is. The plot follows, then at most five sentences. All other sentences are in a fold that opens without scripts.
 func TestFirstScreen(t *testing.T) {
 	long.Test(t)
 	line := report.New(reporttest.ThroughALine())
@@ -219,7 +219,7 @@ func TestFirstScreen(t *testing.T) {
 				v.Eval(`document.querySelector(".views label:` + view + `-of-type").click() ?? ""`)
 				var plot struct {
 					Ones []string // visible labels of the ratio 1
-					Top  float64  // distance of the first of them from the top of the plot
+					Top  float64  // distance of the first label from the top of the plot, in pixels
 					Cut  []string
 				}
 				if err := json.Unmarshal([]byte(v.Eval(plotted)), &plot); err != nil {
@@ -245,7 +245,8 @@ func TestFirstScreen(t *testing.T) {
 	v.quiet()
 }
 
-// plotted is a script that returns how and where the plot of ratios labels 1, and which of its texts are cut off.
+// plotted is a script that returns the labels of the ratio 1 in the plot of ratios, their position, and the texts that
+// are cut off.
 const plotted = `(() => {
   const out = { Ones: [], Top: 1e6, Cut: null };
   for (const s of document.querySelectorAll("#ratios svg"))
@@ -261,8 +262,8 @@ const plotted = `(() => {
   return JSON.stringify(out);
 })()`
 
-// firstScreen is a script that returns the position of the bottom of the tiles, the visible sentences, and whether some
-// are folded.
+// firstScreen is a script that returns the position of the bottom of the tiles, the visible sentences, and whether
+// other sentences are folded.
 const firstScreen = `(() => {
   const shown = e => e.getClientRects().length > 0 && e.checkVisibility();
   const more = [...document.querySelectorAll("details.more")].filter(shown);
@@ -288,8 +289,8 @@ func wordy() *report.Report {
 	return report.New(reporttest.RunOf(6, nil, cells...))
 }
 
-// Each classic layout is readable on a desktop and on a phone, in light and dark. Every layout includes the bars for
-// CPU and memory.
+// Each classic layout is readable on a desktop and on a phone, in the light and the dark theme. Every layout includes
+// the bars for CPU and memory.
 func TestLayoutsInBrowser(t *testing.T) {
 	long.Test(t)
 	pages := map[string][]byte{}
@@ -563,7 +564,7 @@ func arrives(t *testing.T, path string) []byte {
 	return nil
 }
 
-// Without scripts, the page shows the same contents and no controls that would not work.
+// Without scripts, the page shows the same contents, but no controls that need scripts.
 func TestWithoutScripts(t *testing.T) {
 	page := written(t, whole())
 	v := visiting(t, page)

@@ -141,7 +141,7 @@ func (p *page) blocks(all []block.Block) (template.HTML, error) {
 	return template.HTML(b.String()), nil // templates escape their data
 }
 
-// unique adds a number to the name if an earlier table has the same name.
+// unique adds a number to the name if an earlier table or subheading of the page has the same name.
 func (p *page) unique(name string) string {
 	if p.names == nil {
 		p.names = map[string]int{}
@@ -213,7 +213,8 @@ func (p *page) tables(t block.Table) (out []tableView) {
 			continue
 		}
 		row := rowView{Name: r.Cells[0].Text}
-		// Each row repeats the name of its group, because sorting or filtering may separate it from the group's first row.
+		// Each row repeats the name of its group, because sorting or filtering may separate it from the group's first
+		// row.
 		named := func(name string) {
 			view := cellView{block.Cell{Text: name}, "long"}
 			if name == "" || name == group {

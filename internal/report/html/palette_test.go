@@ -62,8 +62,8 @@ func apart(x, y rgb) float64 {
 	return math.Sqrt((l-m)*(l-m) + (a-c)*(a-c) + (b-d)*(b-d))
 }
 
-// sights contains matrices that simulate the absence of one kind of cone (Machado, Oliveira and Fernandes 2009,
-// severity 1).
+// sights maps kinds of colour vision to the matrices that simulate them. In each kind except the first, one type of
+// cone is absent (Machado, Oliveira and Fernandes 2009, severity 1).
 var sights = map[string][3][3]float64{
 	"all cones":    {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
 	"protanopia":   {{.152286, 1.052583, -.204868}, {.114503, .786281, .099216}, {-.003882, -.048116, 1.051998}},
@@ -72,7 +72,7 @@ var sights = map[string][3][3]float64{
 }
 
 // With any kind of colour vision, targets have distinguishable colours. The colours contrast with their background in
-// light, dark and print.
+// the light and the dark theme and in print.
 func TestPalette(t *testing.T) {
 	hue, ground := regexp.MustCompile(`--h(\d): #([0-9a-f]+);`), regexp.MustCompile(`--(?:bg|card): #([0-9a-f]+);`)
 	blocks := slices.DeleteFunc(strings.Split(PageCSS, ":root {"), func(s string) bool { return !strings.Contains(s, "--h0:") })

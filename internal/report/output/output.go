@@ -45,7 +45,7 @@ func whole(write func(io.Writer, *report.Report) error) func(io.Writer, *report.
 	return func(w io.Writer, r *report.Report, _ bool) error { return write(w, r) }
 }
 
-// HTML writes a report as a page.
+// HTML writes a report as an HTML page.
 func HTML(w io.Writer, r *report.Report) error {
 	d, err := document.Page(r, nil)
 	if err != nil {
@@ -108,11 +108,11 @@ func Write(w io.Writer, r *report.Report, format string, details bool) error {
 	return write(w, r, details)
 }
 
-// screen is the number of lines on a terminal's screen.
+// screen is the number of lines that the short document should fit on.
 const screen = 24
 
-// Text writes a report for a terminal. Without details, it writes the tight document if that fits on one screen and the
-// usual one does not.
+// Text writes a report for a terminal. Without details, it writes the short document. If the short document does not
+// fit on one screen, but its tight form does, Text writes the tight form.
 func Text(w io.Writer, r *report.Report, details bool, o text.Options) error {
 	if details {
 		return text.Write(w, document.Of(r), o)

@@ -19,8 +19,8 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// For up to three workloads, the short report fits on one screen, no line is too wide, and the first line is the
-// answer, however large the run is and whatever failed.
+// The short report of up to three workloads fits on one screen. No line is too wide, and the first line is the answer,
+// whatever the results are.
 func TestShortFitsAScreen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var cells []reporttest.CellSpec
@@ -90,8 +90,8 @@ func TestManyAndFew(t *testing.T) {
 	}
 }
 
-// For a run of the suite "quick" on a busy machine without KVM, the report fits on a screen of 24 lines and 80 columns,
-// with all essential facts.
+// The short report of a run of the suite "quick" on a busy machine without KVM fits on a screen of 24 lines and 80
+// columns, and contains all essential facts.
 func TestQuickFitsAScreen(t *testing.T) {
 	s := shortText(t, report.New(reporttest.Quick()), 80)
 	if n := strings.Count(s, "\n"); n > 24 {
@@ -117,7 +117,7 @@ func TestQuickFitsAScreen(t *testing.T) {
 	}
 }
 
-// If the run failed, the short report shows the reason.
+// The short report shows why a run failed or a target could not be opened.
 func TestShortOfFailures(t *testing.T) {
 	run := &iotax.Run{ID: "r", Status: iotax.Failed, Targets: []iotax.TargetInfo{{Name: "a"}}, Findings: []iotax.Finding{{Rule: "run-failed", Severity: iotax.Warning, Evidence: "check w on a: /no/such/program is not there", Hint: "install it"}}}
 	s := shortText(t, report.New(run, nil), 80)

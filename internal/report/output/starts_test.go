@@ -17,8 +17,8 @@ import (
 	"iotax/stat"
 )
 
-// If values differ between starts of the machines, there is no verdict in the table, the layers or the expectations.
-// The details report the variation at both levels. Few starts that agree have no verdict either.
+// If values differ between starts of the machines, the intervals of the table, the layers and the expectations are
+// wider. The details report the variation between starts and between rounds. Too few starts that agree give no verdict.
 func TestStarts(t *testing.T) {
 	made := func(starts int, faster float64, change ...func(*iotax.Run, []*iotax.Trial)) *report.Report {
 		run, trials := reporttest.RunOf(12, nil,

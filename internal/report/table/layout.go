@@ -160,7 +160,7 @@ func meanSD(mean, sd float64, unit string) string {
 // for each round. It marks failed and discarded trials.
 func repetitionTables(r *report.Report) []block.Table {
 	failed := map[report.Cell]map[int]bool{}
-	rounds := map[string][]int{} // by workload, ascending: a round has the same column in all rows
+	rounds := map[string][]int{} // by workload; a round has the same column in all rows
 	for _, t := range r.Trials {
 		if !slices.Contains(rounds[t.Workload], t.Round) {
 			rounds[t.Workload] = append(rounds[t.Workload], t.Round)

@@ -13,7 +13,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// Rows with the same heading are adjacent, whatever the published order is. Standard deviations are omitted.
+// Rows with the same heading are adjacent, regardless of the published order. Standard deviations are omitted.
 func TestBesideTogether(t *testing.T) {
 	b := report.Reference{}
 	for _, target := range []string{"disk", "share"} {
@@ -131,7 +131,7 @@ func TestWorst(t *testing.T) {
 	}
 }
 
-// Rows for reads, writes and per-trial sums follow each other. The number in MB/s is larger than that in MiB/s.
+// Rows for reads, writes and per-trial sums follow each other. The number in MB/s is larger than the number in MiB/s.
 func TestDirections(t *testing.T) {
 	values := map[string]float64{"read.iops": 1000, "read.bandwidth": 4096000, "write.iops": 500, "write.bandwidth": 2048000, "mixed.iops": 1500, "mixed.bandwidth": 6144000}
 	run, trials := reporttest.RunOf(8, map[string][]string{"4k random read/write": {"read.iops", "write.iops"}},

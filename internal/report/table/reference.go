@@ -10,7 +10,7 @@ import (
 	"iotax/stat"
 )
 
-// ReferenceTitle names the publication and the target that ratios are relative to.
+// ReferenceTitle returns a title with the publication and the target that ratios are relative to.
 func ReferenceTitle(b *report.Reference) string {
 	s := "Reference: " + b.Name + " · " + b.Source
 	if b.Reference != "" {

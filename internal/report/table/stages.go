@@ -66,7 +66,7 @@ func letters(e report.Explained, names []string, most float64, width int) string
 	return s
 }
 
-// Stages returns a table of the stages of each target, with their differences to the target's reference.
+// Stages returns a table of the stages of each target, with their differences from the target's reference.
 func Stages(x report.Explanation) block.Table {
 	t := block.Table{Title: "Where the time goes · " + x.Workload, Head: []string{"stage", "time of an I/O", "difference", "requests per I/O"}, Wraps: []int{0}, Right: []int{3}, Least: 2}
 	for _, e := range x.Targets {

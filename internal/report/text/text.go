@@ -72,7 +72,7 @@ func (t *writer) line(s string) {
 	t.out.WriteByte('\n')
 }
 
-// para writes s wrapped. It prefixes the first line with `first` and the others with `rest`.
+// para wraps and writes s. It prefixes the first line with `first` and the others with `rest`.
 func (t *writer) para(s, first, rest string, style lipgloss.Style) {
 	text, indent := format.Bind(format.Clean(s)), first
 	width := t.width - ansi.StringWidth(first)

@@ -39,7 +39,7 @@ func RunFacts(t *iotax.Trial) map[string]string {
 // limits lists the fio options that limit the rate of a job.
 var limits = []string{"--rate=", "--rate_iops=", "--thinktime="}
 
-// disklessEngines are fio engines that do not access storage (fio HOWTO, ioengine).
+// disklessEngines lists the fio engines that do not access storage (fio HOWTO, ioengine).
 var disklessEngines = []string{"null", "cpuio"}
 
 // number returns the value of a fact if it is a positive number.

@@ -14,8 +14,9 @@ import (
 	"iotax/stat"
 )
 
-// Run examines all trials of a run together and returns findings in the order of the plan. Conditions of a verdict
-// (discarded rounds, different durability) are not checked here: the report shows them next to the verdict.
+// Run examines all trials of a run together. It returns the findings ordered by check, and within a check in the order
+// of the plan. Run does not check the conditions of a verdict (discarded rounds, different durability): the report
+// shows them next to the verdict.
 func Run(run *iotax.Run, trials []*iotax.Trial) []iotax.Finding {
 	if run == nil {
 		return nil
@@ -173,8 +174,8 @@ func (s *study) sameDevice() []iotax.Finding {
 	return fs
 }
 
-// named returns the directory or device as the plan names it. In a directory, iotax creates a subdirectory of its
-// own, which named removes.
+// named returns the directory or device as the plan names it. For a directory, it leaves out the subdirectory that
+// iotax created there.
 func named(t iotax.TargetInfo) string {
 	if strings.HasPrefix(path.Base(t.Place), "iotax-") {
 		return path.Dir(t.Place)

@@ -16,8 +16,8 @@ import (
 // is the reason, beginning with the id of the rule. Otherwise it is "". A discarded trial has no findings, because it
 // is not evidence about its cell.
 //
-// Trial does not examine a trial with an Err, except for a pause, which may be the cause. The report shows the error
-// of a failed trial. Its round is not discarded: only the pairs with the failed trial are not used.
+// Trial does not examine a trial with an Err, except for a pause, which may be the cause. The report shows the error of
+// a failed trial. It leaves out only the pairs with this trial, not the whole round.
 func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discarded string) {
 	if t == nil {
 		return nil, ""
@@ -108,8 +108,7 @@ func (r reading) sum(name string) float64 {
 	return s
 }
 
-// bytes and ios return the work of the trial as the workload counted it. Workloads other than file I/O may report
-// only one of them, or only a rate.
+// bytes returns the number of bytes that the workload counted, or 0. Workloads other than file I/O may count only I/Os.
 func (r reading) bytes() float64 {
 	if b := r.sum("bytes"); b > 0 {
 		return b
@@ -118,6 +117,8 @@ func (r reading) bytes() float64 {
 	return b
 }
 
+// ios returns the number of I/Os that the workload counted. Without a count, it returns the rate or the number of
+// operations, so the result only shows whether the workload did any I/O.
 func (r reading) ios() float64 {
 	if n := r.sum("ios"); n > 0 {
 		return n
@@ -286,9 +287,9 @@ func (r reading) foreign() []iotax.Finding {
 }
 
 // foreignOther searches for operations in the direction that the workload does not use. It excludes operations of the
-// trial's own processes (a loaded program, a log). If their account is incomplete and caches were dropped, reads
-// during writes are not evidence of another process, because programs of the host and the guest may be read from the
-// device again.
+// trial's own processes (a loaded program, a log). If the account of these processes is incomplete and caches were
+// dropped, reads during writes are not evidence of another process, because programs of the host and the guest may be
+// read from the device again.
 func (r reading) foreignOther(used, other string) []iotax.Finding {
 	if _, whole := r.account(used); used == "write" && r.t.Cold && !whole {
 		return nil
@@ -463,8 +464,8 @@ func (r reading) stalled(s iotax.Series) *iotax.Finding {
 	return nil
 }
 
-// gradual reports whether the level already changed before the step: the means of the two halves before it differ by
-// more than a quarter of the step. A slope can look like a step.
+// gradual reports whether the level already changed before the step: the means of the two halves of the time before the
+// step differ by more than a quarter of its size. A slope can look like a step.
 func gradual(s iotax.Series, st stat.Step) bool {
 	var sum, n [2]float64
 	for i := range min(len(s.T), len(s.V)) {

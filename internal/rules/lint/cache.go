@@ -57,10 +57,10 @@ func fitsMemory(j *job, r *report) {
 	}
 }
 
-// flushes are the options that make a job wait for the storage.
+// flushes lists the options that make a job wait for the storage.
 var flushes = []string{"end_fsync", "fsync", "fdatasync", "sync", "fsync_on_close", "sync_file_range", "write_barrier"}
 
-// waits reports whether any of these options is on.
+// waits reports whether any of the given options is on.
 func (j *job) waits(options []string) bool {
 	return slices.ContainsFunc(options, func(o string) bool {
 		s, ok := j.get(o)
@@ -75,7 +75,7 @@ func unsynced(j *job, r *report) {
 	r.at(j, j.first("rw"), "rw=%s is buffered, without fsync", j.mode())
 }
 
-// flushed are the options that make a job wait for the storage during its writes.
+// flushed lists the options that make a job wait for the storage during its writes.
 var flushed = []string{"fsync", "fdatasync", "sync", "sync_file_range", "write_barrier"}
 
 func overwritten(j *job, r *report) {

@@ -9,7 +9,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// dataRules are about the contents of the data and the units of sizes.
+// dataRules check the contents of the data and the units of sizes.
 var dataRules = []rule{
 	{Rule: rules.ZeroBuffers, job: zeroBuffers},
 	{Rule: rules.UnwrittenFile, file: unwritten},
@@ -73,7 +73,7 @@ func unwritten(jobs []*job, r *report) {
 	}
 }
 
-// paths returns the job's files, with the first name in the option directory as their directory.
+// paths returns the paths of the job's files. It joins a relative path to the first name in the option `directory`.
 func (j *job) paths() []string {
 	dirs := split(j.text("directory"))
 	var out []string

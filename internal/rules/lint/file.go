@@ -11,7 +11,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// fileRules are about the files and devices that a job uses, and about other jobs that use them.
+// fileRules check the files and devices that a job uses, and other jobs that use them or run at the same time.
 var fileRules = []rule{
 	{Rule: rules.FilenameColon, job: filenameColon},
 	{Rule: rules.DeviceOverwritten, job: deviceOverwritten},
@@ -114,7 +114,7 @@ func jobsCompete(jobs []*job, r *report) {
 	}
 }
 
-// unlike returns an option that differs between two jobs with the same work. It returns "" if there is none.
+// unlike returns an option that differs between two jobs with the same work. It returns "" if none differs.
 func (j *job) unlike(o *job) string {
 	for _, key := range []string{"iodepth", "numjobs", "ioengine", "direct"} {
 		if j.set[key].value != o.set[key].value {

@@ -38,10 +38,10 @@ var followed = []struct{ rule, settings string }{
 	{"zero-buffers", "-zero_buffers refill_buffers"},
 	{"gtod-reduce", "-gtod_reduce"},
 	{"misread-value", "runtime=500ms size=1536m"},
-	{"guest-disk-cache", "cache: none"}, // its other part is about cache=writeback, see TestFollowedHints
+	{"guest-disk-cache", "cache: none"}, // for the part of the hint about cache=writeback, see TestFollowedHints
 }
 
-// follow returns the job or plan with one setting of a hint.
+// follow applies one setting of a hint to a job or plan and returns the result.
 func follow(text, setting string) string {
 	if key, _, ok := strings.Cut(setting, ": "); ok {
 		if at := regexp.MustCompile(`\b` + key + `: \w+`); at.MatchString(text) {
@@ -81,7 +81,7 @@ func TestFollowedHints(t *testing.T) {
 		t.Errorf("cache=writeback, then with direct: 0 as well: %+v", f)
 	}
 	checked[r.ID] += " direct"
-	// Every option and key of such a hint is in the list.
+	// Every option and key in the hint of a rule about jobs or plans is tried above.
 	option := regexp.MustCompile("`([a-z_]+)(?:[=:][^`]*)?`")
 	for _, r := range rules.All() {
 		if r.In&(rules.JobFile|rules.Plan) == 0 {

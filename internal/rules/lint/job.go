@@ -214,7 +214,7 @@ var (
 	macDisk     = regexp.MustCompile(`^/dev/r?disk[0-9]`)
 )
 
-// defaultEngine returns fio's default engine (FIO_PREFERRED_ENGINE in its os/ directory).
+// defaultEngine returns fio's default engine (FIO_PREFERRED_ENGINE in the os/ directory of fio's source).
 func defaultEngine(facts Facts) string {
 	if facts.OS == "windows" {
 		return "windowsaio"
@@ -234,7 +234,8 @@ func (j *job) sectionEngine(facts Facts) string {
 	return defaultEngine(facts)
 }
 
-// fileEngines use files and block devices through the kernel, so their I/O may use the page cache.
+// fileEngines lists the engines that access files and block devices through the kernel, so their I/O may use the page
+// cache.
 var fileEngines = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "libaio", "io_uring", "posixaio", "windowsaio", "solarisaio"}
 
 // onFiles reports whether the job does I/O on files or block devices of this machine.

@@ -15,6 +15,7 @@ var lengthRules = []rule{
 }
 
 const (
+	// quickLook is the shortest duration of a run or trial that gives no finding.
 	quickLook = 5 * time.Second
 	// plausible is a throughput in B/s that common storage, such as a SATA SSD, reaches.
 	plausible = 500e6

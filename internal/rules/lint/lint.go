@@ -21,7 +21,7 @@ type rule struct {
 	file func([]*job, *report) // examines all jobs of a file
 	sect func(*job, *report)   // examines the options of one section, including [global], as fio reads it
 	plan func(*planView, *report)
-	// absent means that the rule treats a missing option as its default. The rule then skips jobs with only partly
+	// absent means that the rule assumes fio's default for a missing option. The rule then skips jobs with only partly
 	// known options.
 	absent bool
 
@@ -146,7 +146,7 @@ func (r *report) findings(jobs int) []Finding {
 	return out
 }
 
-// lint runs the rules that apply to jobs of this kind.
+// lint runs the rules that apply to `on`, the kind of source. It returns their findings sorted by position.
 func lint(jobs, sections []*job, on rules.Where, facts Facts) []Finding {
 	var out []Finding
 	for _, rule := range checks() {

@@ -11,7 +11,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// here is a machine with 16 GiB of memory whose files and devices are unknown.
+// here describes a Linux machine with 16 GiB of memory. Facts about its files and devices are unknown.
 var here = Facts{Memory: 16 << 30, OS: "linux"}
 
 func lintText(t *testing.T, text string, facts Facts) []Finding {

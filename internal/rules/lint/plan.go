@@ -14,7 +14,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// planRules are about the targets of a plan.
+// planRules check the targets of a plan.
 var planRules = []rule{
 	{Rule: rules.GuestDiskCache, plan: guestDiskCache},
 	{Rule: rules.MemoryTarget, job: memoryJob, plan: memoryTarget},
@@ -154,8 +154,8 @@ func BadPlan(errs plan.Errors) []Finding {
 	return out
 }
 
-// planJobs returns the jobs of a workload. It returns several if the job file or command runs several jobs jointly.
-// The findings about their options point to the file or command in the plan.
+// planJobs returns the jobs of a workload. It returns several jobs if the workload runs them jointly. The findings
+// about their options point to the file or command in the plan.
 func planJobs(w plan.Workload) []*job {
 	text := w.Value("command")
 	if text == "" {

@@ -10,7 +10,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// resultRules detect numbers of a result that contradict each other.
+// resultRules detect results whose numbers contradict each other or that have no latency.
 var resultRules = []rule{
 	{Rule: rules.RateMismatch, result: rateMismatch},
 	{Rule: rules.NoLatency, result: noLatency},

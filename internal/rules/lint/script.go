@@ -79,7 +79,7 @@ func snippets(text string) []snippet {
 	return append([]snippet{{text: text}}, documents(text, 0)...)
 }
 
-// shells are the languages of fenced blocks that may contain shell commands.
+// shells lists the languages of fenced blocks that may contain shell commands.
 var shells = map[string]bool{"sh": true, "bash": true, "shell": true, "console": true, "zsh": true, "text": true, "shell-session": true, "terminal": true}
 
 // documents returns the job files in the here documents of a script. after is the number of lines before the script.

@@ -99,14 +99,14 @@ func Assumed(p *plan.Plan) schedule.Costs {
 }
 
 const (
-	longRun     = 10 * time.Minute // the time of the trials in the minimum of rounds from which a run is long
-	reopenShare = 4                // opening everything again takes at most 1/reopenShare of a round
+	longRun     = 10 * time.Minute // a run is long if the trials of its minimum number of rounds take at least this long
+	reopenShare = 4                // a start may take at most 1/reopenShare of the time of a round
 )
 
-// Restart gives each round of a long run its own start, if the plan does not set the number of starts and a start can
-// change the result: it boots a guest, or makes a container, a pod or a server. Opening again must add at most a
-// quarter to the time of a round, and leave time for the minimum of rounds. Restart uses assumed costs, so that the
-// same plan has the same number of starts in each run on a machine.
+// Restart gives each round of a long run its own start if a start boots a guest or makes a container, a pod or a
+// server. A start must add at most a quarter to the time of a round, and the budget must still suffice for the minimum
+// number of rounds. Restart does not change plans that set the number of starts, a fixed number of rounds, or drop. It
+// uses assumed costs, so that the same plan has the same number of starts in each run on a machine.
 func Restart(p *plan.Plan) {
 	m := &p.Measure
 	if m.Restarts != 0 || m.Drop != "" || m.Rounds.Min == m.Rounds.Max || !slices.ContainsFunc(p.Targets, func(t plan.Target) bool { return restartable(p, t) }) {
@@ -122,7 +122,7 @@ func Restart(p *plan.Plan) {
 		return
 	}
 	m.Restarts = m.Rounds.Max
-	if _, _, rounds := schedule.Estimate(p, costs); rounds < m.Rounds.Min { // the budget would end the run before it has an interval
+	if _, _, rounds := schedule.Estimate(p, costs); rounds < m.Rounds.Min { // the budget would end the run before its minimum number of rounds
 		m.Restarts = 0
 	}
 }
@@ -193,8 +193,8 @@ func Costs(ctx context.Context, db *store.Store, p *plan.Plan, mode calibrate.Mo
 	return c, "", nil
 }
 
-// samePlan returns the plan of r if its targets and workloads are those of p, and nil otherwise. Their measure
-// settings may differ.
+// samePlan returns the plan of r if its targets and workloads are those of p, and nil otherwise. The measure
+// settings of the plans may differ.
 func samePlan(p *plan.Plan, r *iotax.Run) *plan.Plan {
 	q, err := kinds.Saved(r)
 	if err != nil {
@@ -238,8 +238,8 @@ func took(c *schedule.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Tria
 	return true
 }
 
-// Done returns the number of rounds of p that trials contain, by workload: the valid trials of the target with the
-// fewest.
+// Done returns the number of rounds of p that trials contain, by workload. For each workload, this is the smallest
+// number of valid trials on any of its targets, and at most the maximum number of rounds of p.
 func Done(p *plan.Plan, trials []*iotax.Trial) map[string]int {
 	valid := map[schedule.Cell]int{}
 	for _, t := range trials {
@@ -260,8 +260,8 @@ func Done(p *plan.Plan, trials []*iotax.Trial) map[string]int {
 	return done
 }
 
-// A work contains what an estimate needs about a workload. space is the number of bytes that the workload writes to a
-// place. pilot is equal for workloads that share a pilot, and "" for a workload without one.
+// A work contains the properties of a workload that an estimate needs. space is the number of bytes that the workload
+// writes to a place. pilot is equal for workloads that share a pilot, and "" for a workload without one.
 type work struct {
 	space int64
 	pilot string
@@ -300,8 +300,8 @@ func placesOf(t plan.Target, w plan.Workload) []string {
 	return []string{t.Name}
 }
 
-// TestBytes returns the size of the test files of all targets, rounded up to whole MiB. On one target, workloads with
-// the same size share a file.
+// TestBytes returns the size of the test files of all targets in bytes, rounded up to whole MiB. On one target,
+// workloads with the same size share a file.
 func TestBytes(p *plan.Plan) (sum int64) {
 	type file struct {
 		target string

@@ -159,7 +159,8 @@ func TestEstimateFromRuns(t *testing.T) {
 	}
 }
 
-// A long run of a guest starts it for each round, if that takes little time and the plan does not contradict.
+// Restart gives each round of a long run its own start if a target is on a guest or a server, a start takes little
+// time, and the settings of the plan allow it.
 func TestRestart(t *testing.T) {
 	const guest, export = "b: {on: g, disk: {}}", "b: {nbd: {size: 1GiB}}"
 	for _, c := range []struct {

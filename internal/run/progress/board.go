@@ -32,7 +32,7 @@ type board struct {
 type boardRow struct {
 	workload      string
 	round, rounds int
-	counted       int     // valid rounds when the last round ended
+	counted       int     // number of valid rounds after the last round
 	repeated      bool    // the last round was not valid, so it is run again
 	half          float64 // half-width of the widest ratio; 0 if unknown
 	precision     float64

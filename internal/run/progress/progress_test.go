@@ -18,7 +18,7 @@ func boardTrial(target, workload string, iops float64) *iotax.Trial {
 		{Name: "read.iops", Value: iops, Unit: iotax.PerSecond}, {Name: "read.bandwidth", Value: 4096 * iops, Unit: iotax.BytesPerSecond}}}
 }
 
-// exampleBoard returns a board seven seconds into the first trial of the fourth round.
+// exampleBoard returns a board seven seconds into the first trial of the fifth round.
 func exampleBoard() (*board, time.Time) {
 	b, now := &board{}, time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC)
 	for _, w := range []struct {

@@ -30,7 +30,8 @@ const (
 	silentTime = 5 * time.Minute
 )
 
-// Open opens an existing store for reading. A run whose processes have all died is returned as interrupted.
+// Open opens an existing store. If all processes of a run have died, the store returns the run as interrupted. The
+// caller closes the store.
 func Open(ctx context.Context, url string) (*store.Store, error) {
 	db, err := store.OpenExisting(ctx, url)
 	if err == nil {
@@ -39,8 +40,8 @@ func Open(ctx context.Context, url string) (*store.Store, error) {
 	return db, err
 }
 
-// Sign removes secrets from r and records this process in it, so that others can check whether the process still
-// exists.
+// Sign removes secrets from r and records this process in r, so that other processes can check whether this process
+// still exists. It returns r.
 func Sign(r *iotax.Run) *iotax.Run {
 	secret.HideRun(r)
 	if r.Environment == nil {
@@ -120,8 +121,8 @@ func died(who leftover.Runner, silent store.Silence) string {
 	return ""
 }
 
-// settle adds a finding for each process that died without recording its end. If all have died, it sets the status of
-// the run to Interrupted.
+// settle adds a finding for each process that died without recording its end. If no process may still be alive, it sets
+// the status of the run to Interrupted.
 func settle(r *iotax.Run, heard store.Pulse) {
 	var dead []iotax.Finding
 	began := 0
@@ -144,8 +145,8 @@ func settle(r *iotax.Run, heard store.Pulse) {
 	r.Findings = append(r.Findings, dead...)
 }
 
-// Killed lists the runs of the store that a process of this host measured until it was killed. It returns an empty
-// list if the store does not exist yet.
+// Killed lists the runs of the store that a process of this host measured until it was killed. If the default store
+// does not exist, Killed returns an empty list. If a named store file does not exist, Killed returns an error.
 func Killed(ctx context.Context, url string) ([]iotax.Run, error) {
 	db, err := store.OpenExisting(ctx, url)
 	if err != nil {
@@ -162,8 +163,8 @@ func Killed(ctx context.Context, url string) ([]iotax.Run, error) {
 	return slices.DeleteFunc(runs, func(r iotax.Run) bool { return !killed[r.ID] }), err
 }
 
-// stillRuns describes the process that works on a run, with a hint. It returns "" unless the process is known to be
-// alive.
+// stillRuns describes a process that still works on a run, with a hint. It returns "" if the process is dead, or if it
+// is on another host and has not reported within silentTime.
 func stillRuns(who leftover.Runner, heard store.Pulse) (what, hint string) {
 	silent, known := heard.Silent[who.String()]
 	switch state := who.State(); {

@@ -56,8 +56,8 @@ func TestSettleShards(t *testing.T) {
 	}
 }
 
-// A run is not taken over while its process is alive on this host, or if its process on another host has reported
-// recently.
+// iotax does not take over a run while its process is alive on this host, or if its process on another host has
+// reported recently.
 func TestStillRuns(t *testing.T) {
 	self, far := leftover.Self(), leftover.Runner{PID: 7, Start: 1, Boot: "b", Host: "elsewhere.invalid"}
 	for _, c := range []struct {

@@ -26,7 +26,7 @@ import (
 )
 
 // Deps returns the functions for a run that is saved in db. work is the run's working directory. Workloads may
-// overwrite the devices in destroy. With verbose, the command of each trial is printed.
+// overwrite the devices in destroy. With verbose, the run prints the command of each trial.
 func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress, verbose bool) run.Deps {
 	cache := iotax.CacheDir()
 	here := host.Local()
@@ -95,7 +95,8 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 	}
 }
 
-// watching returns a function for Deps.Watch, Deps.Explain or Deps.Profile. It calls first before each watch.
+// watching returns a function for Deps.Watch, Deps.Explain or Deps.Profile. The returned function calls `first` before
+// each watch.
 func watching(first func(), start func(context.Context, *iotax.Target) (*probe.Watch, error)) func(context.Context, *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
 	return func(ctx context.Context, t *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
 		first()

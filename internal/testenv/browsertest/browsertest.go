@@ -85,7 +85,7 @@ func Open(t *testing.T) *Tab {
 	return b
 }
 
-// Call sends a command of the DevTools protocol.
+// Call sends a command of the DevTools protocol. It fails the test on an error.
 func Call[P, R any](b *Tab, cmd cdp.Command[P, R], params P) {
 	b.Helper()
 	if _, err := chromedp.Call(b.Ctx, cmd, params); err != nil {
@@ -93,7 +93,7 @@ func Call[P, R any](b *Tab, cmd cdp.Command[P, R], params P) {
 	}
 }
 
-// Act runs an action and waits until it is done.
+// Act runs an action, waits until it is done, and returns its result. It fails the test on an error.
 func Act[T any](b *Tab, a chromedp.Action[T]) T {
 	b.Helper()
 	v, err := chromedp.Run(b.Ctx, a)
@@ -169,7 +169,7 @@ var Looks = []Look{
 var Print = Look{"print", "light", "print", 794, 1123}
 
 // As applies the window size, the color scheme and the media type of l. It turns off motion, so that tests need not
-// wait for its end.
+// wait for animations to end.
 func (b *Tab) As(l Look) {
 	b.Helper()
 	b.size(l.Width, l.Height)
@@ -200,7 +200,7 @@ func (b *Tab) Readable(what string, least int) {
 
 // Keyboard opens all folds and presses Tab through the page. It returns the first fault, or "": an element that only a
 // mouse can use, or a focus that does not follow the order of the page, is not visible, or is outside the window.
-// `least` is the minimum number of elements, so that it does not pass on an empty page.
+// `least` is the minimum number of elements, so that the check cannot pass on an empty page.
 func (b *Tab) Keyboard(least int) string {
 	b.Helper()
 	n, err := strconv.Atoi(b.Eval(reachable))
@@ -258,8 +258,8 @@ const objections = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a",
   r.passes.length < 15 ? "only " + r.passes.length + " rules had something to look at" :
   r.violations.map(v => v.id + " (" + v.impact + ") " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")).join("\n"))`
 
-// reachable is a script that returns the number of elements that a keyboard must reach. Of each group of radio buttons,
-// this is only the checked one. It defines mouseOnly, which lists elements that only a mouse can use, and focused,
+// reachable is a script that returns the number of elements that a keyboard must reach. In each group of radio buttons,
+// it counts only the checked one. It defines mouseOnly, which lists elements that only a mouse can use, and focused,
 // which returns what is wrong with the focus after Tab number k.
 const reachable = `(() => {
   for (const d of document.querySelectorAll("details")) d.open = true;

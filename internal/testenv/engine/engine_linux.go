@@ -61,7 +61,7 @@ events_logger = "file"
 	return e
 }
 
-// prepare makes the directory of an engine. It skips the test if a tool is missing.
+// prepare makes the directory of an engine. It skips the test without root, or if a tool is missing.
 func prepare(t *testing.T, name string, tools ...string) *Engine {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -184,7 +184,8 @@ func must(t *testing.T, err error) {
 // String returns the name of the engine and its URL.
 func (e *Engine) String() string { return fmt.Sprintf("%s at %s", e.Name, e.Host) }
 
-// Words returns the start of a command line that connects to the engine. It needs no environment variables.
+// Words returns the start of a command line that connects to the engine. The command line needs no environment
+// variables.
 func (e *Engine) Words() []string {
 	return []string{e.Name, map[string]string{"docker": "--host", "podman": "--url"}[e.Name], e.Host}
 }

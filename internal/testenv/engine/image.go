@@ -175,7 +175,7 @@ func (r *rootfs) program(name string) error {
 	return r.loaderCache()
 }
 
-// loaderCache writes an etc/ld.so.cache that ldconfig makes on this host.
+// loaderCache writes etc/ld.so.cache, as ldconfig generates it on this host.
 func (r *rootfs) loaderCache() error {
 	f, err := os.CreateTemp("", "iotax-ld-*")
 	if err != nil {

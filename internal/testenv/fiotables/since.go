@@ -80,7 +80,7 @@ var aliased = regexp.MustCompile(`\.alias\s*=\s*"([^"]+)"`)
 const base = "3.33"
 
 // versions reads options.c and engines/*.c of each release tag in a clone of fio's repository. have contains the
-// options of the installed fio.
+// options of the installed fio. The result has no Options.
 func versions(repo string, have []option) tables {
 	git := func(args ...string) string {
 		out, err := exec.Command("git", append([]string{"-C", repo}, args...)...).Output()

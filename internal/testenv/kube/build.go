@@ -84,7 +84,7 @@ func complete(dir string) bool {
 	return true
 }
 
-// build builds the program in a temporary directory next to its path, then moves it there.
+// build builds Kubernetes in a temporary directory, then moves the binary to the path `program`.
 func build(ctx context.Context, program string) (err error) {
 	src, err := os.MkdirTemp(filepath.Dir(program), "src-")
 	if err != nil {

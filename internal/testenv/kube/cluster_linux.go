@@ -143,8 +143,8 @@ func must(t *testing.T, err error) {
 var sysctls = map[string]string{"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
 	"kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000"}
 
-// begin starts the first process of the cluster's namespaces. It ends when its standard input is closed. The kernel
-// closes the input if the test process is killed.
+// begin starts the first process of the cluster's namespaces. This process ends when its standard input is closed. The
+// kernel closes that input if the test process is killed.
 func (c *Cluster) begin(t *testing.T, nodes []node) {
 	script := `set -e
 mount --make-rprivate /
@@ -382,7 +382,7 @@ func (c *Cluster) images(t *testing.T, images []Image) {
 	}
 }
 
-// configure writes the configuration of a node's containerd.
+// configure writes the configuration of a node's containerd and of the network of its pods.
 func (c *Cluster) configure(t *testing.T, n node) {
 	for _, d := range []string{"", "cni", "manifests"} {
 		must(t, os.Mkdir(c.at(n, d), 0o777))

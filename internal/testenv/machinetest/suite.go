@@ -25,7 +25,7 @@ import (
 	"iotax"
 )
 
-// Options changes what Run expects of a machine.
+// Options contains the settings of Run for one kind of machine.
 type Options struct {
 	// Kill kills the machine from outside, like a crash. If it is nil, Run skips the test of a machine that dies while
 	// it runs a command. Kill is called from a goroutine other than that of Machine.Run.
@@ -54,7 +54,7 @@ type suite struct {
 }
 
 // Run runs the suite as subtests of t. It calls open once for most tests, and once more for the test that kills its
-// machine. It closes the machines.
+// machine. It closes these machines.
 func Run(t *testing.T, open func(t *testing.T) iotax.Machine, options ...Options) {
 	var o Options
 	for _, x := range options {
@@ -426,7 +426,7 @@ func (s *suite) noOutput(t *testing.T) {
 }
 
 func (s *suite) oneWriter(t *testing.T) {
-	var both bytes.Buffer // not safe for concurrent use: the race detector checks that
+	var both bytes.Buffer // not safe for concurrent use, so that the race detector finds concurrent writes
 	c := sh("i=0; while [ $i -lt 200 ]; do echo out; echo err >&2; i=$((i+1)); done")
 	c.Stdout, c.Stderr = &both, &both
 	s.must(t, c)

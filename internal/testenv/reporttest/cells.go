@@ -12,8 +12,8 @@ import (
 	"iotax/stat"
 )
 
-// A CellSpec describes the trials of a cell. Their values vary around Values. The deviation combines noise that all
-// cells of a round share with noise of size Noise.
+// A CellSpec describes the trials of a cell. Each trial has the values in Values, with noise that all cells of a round
+// share and with its own noise of size Noise.
 type CellSpec struct {
 	Target, Workload string
 	Values           map[string]float64 // by name, which also determines the unit
@@ -22,7 +22,7 @@ type CellSpec struct {
 	Noise            float64 // approximate size of the noise in the logarithm of a value; 0 means 0.01
 }
 
-// wobble returns deterministic noise of a size near 1.
+// wobble returns deterministic noise between -1 and 1.
 func wobble(i, j int) float64 { return math.Sin(float64(7*i+3*j) + math.Sqrt2*float64(i*j%5)) }
 
 // RunOf makes a run of n rounds from cells. The first target is the baseline. A workload has the given metrics, or by
@@ -88,7 +88,7 @@ func Warn(r rules.Rule) iotax.Finding {
 	return r.As(iotax.Warning).Found(iotax.Subject{}, "seen")
 }
 
-// Reads returns a cell of small reads. more, if not nil, changes it.
+// Reads returns a cell of small reads. If more is not nil, it modifies the cell.
 func Reads(target string, iops float64, more func(*CellSpec)) CellSpec {
 	c := CellSpec{Target: target, Workload: "4k read", Values: map[string]float64{"read.iops": iops, "read.bandwidth": iops * 4096}}
 	if more != nil {

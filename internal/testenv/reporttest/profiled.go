@@ -11,8 +11,8 @@ import (
 	"iotax"
 )
 
-// Profiled is the run Explained with a profiled trial in place of each explained one. An I/O of host disk takes 10 µs
-// of CPU time in fio, including 6 µs in vfs_read. An I/O of guest disk takes 60 µs in QEMU, including 42 µs in
+// Profiled returns the run Explained with a profiled trial in place of each explained one. An I/O of host disk takes 10
+// µs of CPU time in fio, including 6 µs in vfs_read. An I/O of guest disk takes 60 µs in QEMU, including 42 µs in
 // vfs_read. guest share has no profile.
 func Profiled(rounds int) (*iotax.Run, []*iotax.Trial) {
 	run, trials := Explained(rounds)

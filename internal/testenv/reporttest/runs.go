@@ -14,7 +14,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// SomeTargets is a run whose workloads each ran on only some of the targets.
+// SomeTargets returns a run whose workloads each ran on only some of the targets.
 func SomeTargets() (*iotax.Run, []*iotax.Trial) {
 	run, trials := RunOf(8, nil,
 		CellSpec{Target: "disk", Workload: "read", Values: map[string]float64{"read.iops": 1000}},
@@ -25,7 +25,7 @@ func SomeTargets() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Mounts is a run like the published study lima-mounts, but on another machine.
+// Mounts returns a run like the published study lima-mounts, but on another machine.
 func Mounts() (*iotax.Run, []*iotax.Trial) {
 	cell := func(target, workload string, iops float64) CellSpec {
 		return CellSpec{Target: target, Workload: workload, Values: map[string]float64{"read.iops": iops}}
@@ -37,8 +37,8 @@ func Mounts() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Later is the fixture a week later, to be compared with EarlierRun. The kernel and the CPU governor have changed, and
-// virtio-blk is slower. One target no longer starts, one has different durability, and one is new. One job has a
+// Later returns the fixture a week later, to be compared with EarlierRun. The kernel and the CPU governor have changed,
+// and virtio-blk is slower. One target no longer starts, one has different durability, and one is new. One job has a
 // smaller block size under the same name.
 func Later() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Fixture()
@@ -71,7 +71,7 @@ func Later() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// EarlierRun is the fixture with which Later is compared.
+// EarlierRun returns the fixture with which Later is compared.
 func EarlierRun() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Fixture()
 	for _, t := range trials {
@@ -83,8 +83,8 @@ func EarlierRun() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Detailed is the fixture with data that only charts show: histograms with many bins, as fio writes them, values for
-// each second, CPU time and memory.
+// Detailed returns the fixture with data that only charts show: histograms with many bins, as fio writes them, values
+// for each second, CPU time and memory.
 func Detailed() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Fixture()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -129,7 +129,7 @@ func addDetail(t *iotax.Trial, r *rand.Rand, seconds int) {
 	}
 }
 
-// Hundred is a run of 100 cells: 20 workloads on five targets, with 30 rounds of ten seconds.
+// Hundred returns a run of 100 cells: 20 workloads on five targets, with 30 rounds of ten seconds.
 func Hundred() (*iotax.Run, []*iotax.Trial) {
 	run, _ := Fixture()
 	run.Targets, run.Workloads, run.Findings = run.Targets[:5], nil, nil
@@ -177,7 +177,7 @@ func Matrix(r *rand.Rand, targets, workloads, rounds int, sd float64, of func(ta
 	return run, trials
 }
 
-// OneOfMany is a run in which Holm's adjustment removes one verdict.
+// OneOfMany returns a run in which Holm's adjustment removes one verdict.
 func OneOfMany() (*iotax.Run, []*iotax.Trial) {
 	return Matrix(rand.New(rand.NewPCG(4, 4)), 3, 8, 6, .02, func(target, workload int) float64 {
 		if target == 0 && workload == 0 {
@@ -187,7 +187,7 @@ func OneOfMany() (*iotax.Run, []*iotax.Trial) {
 	})
 }
 
-// Layered is a run with a sequence of layers.
+// Layered returns a run with a sequence of layers.
 func Layered() (*iotax.Run, []*iotax.Trial) {
 	run, trials := RunOf(8, map[string][]string{"4k read": {"read.iops", "read.latency.mean"}, "1M read": {"read.bandwidth"}},
 		CellSpec{Target: "device", Workload: "4k read", Values: map[string]float64{"read.iops": 50000, "read.latency.mean": .0006}},
@@ -217,7 +217,7 @@ func LaidOut(layout string, fixture func() (*iotax.Run, []*iotax.Trial)) (*iotax
 	return run, trials
 }
 
-// Loaded is a run of an open loop at three loads on two targets. The loads are out of order.
+// Loaded returns a run of an open loop at three loads on two targets. The loads are out of order.
 func Loaded() (*iotax.Run, []*iotax.Trial) {
 	r := &iotax.Run{ID: "r", Name: "loads", Baseline: "host", Alpha: .05, Targets: []iotax.TargetInfo{{Name: "host"}, {Name: "guest"}}}
 	var ts []*iotax.Trial
@@ -238,7 +238,7 @@ func Loaded() (*iotax.Run, []*iotax.Trial) {
 	return r, ts
 }
 
-// FewSlow is a run in which some quantiles have too few observations beyond them.
+// FewSlow returns a run in which some quantiles have too few observations beyond them.
 func FewSlow() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Small(iotax.Up, Flat100, Flat50)
 	for i, x := range trials {
@@ -253,8 +253,8 @@ func FewSlow() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Clients is a run of 1, 2 and 4 clients on a store that can serve two at full speed. The four clients share it
-// unevenly.
+// Clients returns a run of 1, 2 and 4 clients on a store that can serve two clients at full speed. The four clients
+// share the store unevenly.
 func Clients(noise float64) (*iotax.Run, []*iotax.Trial) {
 	cell := func(name string, iops, minMax, jain float64) CellSpec {
 		v := map[string]float64{"read.iops": iops}
@@ -304,8 +304,8 @@ func Curved(run *iotax.Run, trials []*iotax.Trial) (*iotax.Run, []*iotax.Trial) 
 	return run, trials
 }
 
-// ThroughALine is a run with sections, as in a study of a cluster. Some targets are compared with the network link that
-// they use. ALab returns its reference.
+// ThroughALine returns a run with sections, as in a study of a cluster. Some targets are compared with the network link
+// that they use. ALab returns its reference.
 func ThroughALine() (*iotax.Run, []*iotax.Trial) {
 	short := func(cell string) []iotax.Finding {
 		return []iotax.Finding{rules.ShortTrial.Found(iotax.Subject{Kind: iotax.SubjectTrial}, "a window of %s", cell)}
@@ -344,8 +344,9 @@ func ALab() (figures []published.Figure, names iotax.Reference, caveat string) {
 			Values: map[string]string{"s3 / large object / upload.bandwidth": "minio / put / bw"}}, ""
 }
 
-// Quick is a run of the suite "quick" on a busy machine that emulates its guests: three layers under three workloads,
-// in trials of one second. A cache served one result, one is too noisy, and the budget was spent before the last round.
+// Quick returns a run of the suite "quick" on a busy machine that emulates its guests: three layers under three
+// workloads, in trials of one second. A cache served one result, one is too noisy, and the budget was spent before the
+// last round.
 func Quick() (*iotax.Run, []*iotax.Trial) {
 	ratios := map[string][3]float64{"host disk": {1, 1, 1}, "guest virtio-fs": {1 / 8., 1 / 11., .2}, "guest virtio-blk": {1 / 14., 1 / 21., .93}, "guest 9p": {1 / 33., 1 / 25., 1 / 5.6}}
 	names := []string{"host disk", "guest virtio-blk", "guest virtio-fs", "guest 9p"}
@@ -413,7 +414,7 @@ func Quick() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Expecting is a run with expectations of every outcome.
+// Expecting returns a run with expectations of every outcome.
 func Expecting() (*iotax.Run, []*iotax.Trial) {
 	cell := func(target string, iops, p99, noise float64) CellSpec {
 		return CellSpec{Target: target, Workload: "4k random read", Values: map[string]float64{"read.iops": iops, "read.latency.p99": p99}, Noise: noise}

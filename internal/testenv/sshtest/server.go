@@ -68,7 +68,7 @@ func (s *Server) Start(t testing.TB) (addr string, hostKey ssh.PublicKey) {
 	t.Cleanup(func() {
 		l.Close()
 		s.Drop()
-		s.pids.Range(func(pid, _ any) bool { // kill commands that still run, such as the one in the test suite's case of a machine that dies
+		s.pids.Range(func(pid, _ any) bool { // kill commands that still run, for example because the test simulates a dead machine
 			unix.Kill(-pid.(int), unix.SIGKILL)
 			unix.Kill(pid.(int), unix.SIGKILL)
 			return true

@@ -107,7 +107,8 @@ func Start(settings ...string) (_ *Server, err error) {
 	}
 }
 
-// programs returns the directory of the newest installed server, which Debian does not include in PATH.
+// programs returns the directory of the server programs: the one of initdb in PATH, or the last one below
+// /usr/lib/postgresql, which Debian does not include in PATH.
 func programs() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		return filepath.Dir(path), nil

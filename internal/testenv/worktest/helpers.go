@@ -23,7 +23,7 @@ import (
 // Cache is the cache directory that all tests of a package share. It contains the results of probing this host.
 var Cache string
 
-// Shared contains the state that all workloads of a run share. All tests of a package use the same one.
+// Shared contains the state that all workloads of a run share. All tests of a package use the same value.
 var Shared = new(support.Shared)
 
 // RunTests implements TestMain for a package.
@@ -60,7 +60,7 @@ func TempIn(t testing.TB, parent string) string {
 	return d
 }
 
-// Elsewhere is this host as a remote machine: it is not local, and has its own environment.
+// Elsewhere presents this host as a remote machine with its own environment.
 type Elsewhere struct {
 	iotax.Machine
 	agent.Link

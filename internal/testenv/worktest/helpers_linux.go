@@ -10,7 +10,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// AnExport serves a raw image of 16 MiB of random bytes over NBD.
+// AnExport serves a raw image of 16 MiB of random bytes over NBD until the test ends.
 func AnExport(t testing.TB) (target *iotax.Target, server *exec.Cmd) {
 	t.Helper()
 	dir := t.TempDir()
@@ -23,7 +23,7 @@ func AnExport(t testing.TB) (target *iotax.Target, server *exec.Cmd) {
 }
 
 // Serves starts a server and waits until it has written its process id to the file pid, which means that it accepts
-// connections.
+// connections. It returns a target for the server's NBD socket, and kills the server when the test ends.
 func Serves(t testing.TB, server *exec.Cmd, socket, pid string) *iotax.Target {
 	t.Helper()
 	if err := server.Start(); err != nil {

@@ -143,7 +143,7 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 	})
 	cancel()
 	if begun {
-		<-ended // Run ends the command on the machine before it returns
+		<-ended // Machine.Run ends the command on the machine before it returns
 	}
 	out.Raw = output.text()
 	if err == nil {

@@ -25,7 +25,7 @@ func appOf(run string, spec func(*App)) *App {
 // slowServer is a web server that waits before it listens.
 const slowServer = `sleep 0.5; exec python3 -u -m http.server --bind {address} {port}`
 
-// The duration ends with the first answer. Afterwards, the program no longer runs.
+// The duration ends with the first answer. After the trial, the program no longer runs.
 func TestApp(t *testing.T) {
 	dir := t.TempDir()
 	w := worktest.Made(t, AppKind, appOf(slowServer, func(s *App) { s.Shell = true }))
@@ -68,7 +68,7 @@ func TestAppThatFails(t *testing.T) {
 	if _, err := worktest.Attempt(t, worktest.Made(t, AppKind, appOf("server {port}", nil)), worktest.Target(far{host.Local(), 0}, t.TempDir())); err == nil || !strings.Contains(err.Error(), "no way to its ports") {
 		t.Errorf("a machine without a way to its ports: %v", err)
 	}
-	// For a container with its own network, the hint contains the option that gives it another network.
+	// For a container with its own network, the hint contains the option that makes it use the host's network.
 	var refused *iotax.Error
 	if _, err := worktest.Attempt(t, worktest.Made(t, AppKind, appOf("server {port}", nil)), worktest.Target(boxed{far{host.Local(), 0}}, t.TempDir())); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--network=host") {
 		t.Errorf("a container without a way to its ports: %v", err)

@@ -199,7 +199,9 @@ func (c *command) Caps() iotax.WorkloadCaps {
 
 func (c *command) limit() time.Duration { return time.Duration(c.spec.Timeout) }
 
-// Check returns an error if the program is missing, or if the place does not fit the placeholders of the command.
+// Check returns an error if the program or a variable is missing, or if the place does not fit the placeholders of the
+// command. It also returns an error if the command could write to a read-only device or URL, or needs a shell on a
+// guest without one.
 func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 	s := c.spec
 	if p := support.Misplaced(t, s.Run, s.Setup, s.Prepare, s.Conclude, s.Cleanup); p != "" {

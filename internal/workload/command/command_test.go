@@ -228,8 +228,8 @@ func TestCommandsAtDevices(t *testing.T) {
 	}
 }
 
-// A command gets a secret from iotax's environment. The trial fails if the variable is not set or belongs to iotax
-// itself.
+// A command gets a secret from iotax's environment. Check returns an error if the variable is not set or belongs to
+// iotax itself.
 func TestCommandTakesSecretFromEnvironment(t *testing.T) {
 	t.Setenv("APP_TOKEN", "tok-12345678")
 	s := commandOf("sh -c 'echo $APP_TOKEN$OTHER'")
@@ -288,7 +288,7 @@ func TestWhereCommandsRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if asked != 8 { // setup, warm-up and trial with prepare and conclude, cleanup
+			if asked != 8 { // 1 setup; prepare, run and conclude for the warm-up and for the trial; 1 cleanup
 				t.Errorf("the guard was asked %d times for 8 commands", asked)
 			}
 			at, log, _ := strings.Cut(string(out.Raw), "\n")
@@ -381,7 +381,7 @@ func TestCommandWords(t *testing.T) {
 	}
 }
 
-// far is this host as a machine that delays each command.
+// far runs commands on this host, each after a delay, like a distant machine.
 type far struct {
 	iotax.Machine
 	delay time.Duration

@@ -18,15 +18,16 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// swap is a shell script that waits in $1 until fio writes a test file of 68 KiB. By then, iotax has done its last
-// check. Then the script replaces iotax's directory with another one, which contains links named $3… to the file $2.
+// swap is a shell script that waits in directory $1 until fio runs with a test file of 68 KiB. iotax has then made
+// its last check. The script replaces iotax's directory with another directory, which contains links named $3… to file
+// $2.
 const swap = `
 cd "$1" && victim=$2 && shift 2 && mkdir evil && for f; do ln -s "$victim" "evil/$f"; done
 echo ready
 until grep -aqs 'filename=.*iotax-68Ki[B]' /proc/[0-9]*/cmdline; do :; done
 for d in iotax-*; do mv -T "$d" away && mv -T evil "$d"; done`
 
-// The owner of a directory cannot make root's fio write to a file of root by replacing iotax's directory between a
+// The owner of a directory cannot make root's fio overwrite root's own file by replacing iotax's directory between a
 // check and the start of fio.
 func TestSwappedBetweenCheckAndUse(t *testing.T) {
 	t.Parallel()

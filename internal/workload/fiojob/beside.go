@@ -7,18 +7,18 @@ import (
 	"iotax/fio"
 )
 
-// fio runs jobs without a stonewall between them at the same time. With `jointly: true`, iotax runs such jobs with one
-// fio command, as one workload.
+// fio runs the jobs of a file at the same time unless a stonewall separates them. With `jointly: true`, iotax runs such
+// jobs with one fio command, as one workload.
 
 // A part is one of several jobs that run at the same time.
 type part struct {
 	name     string
 	index    int // 0 for the first job, which is the workload itself
 	settings []fio.Setting
-	file     string // the file that the job file names, or ""
+	file     string // filename in the job file, or ""
 }
 
-// all returns r and the jobs that run at the same time.
+// all returns r, followed by the jobs that run at the same time.
 func (r *resolved) all() []*resolved { return append([]*resolved{r}, r.beside...) }
 
 func (r *resolved) writes() bool { return r.some(func(o *resolved) bool { return writes(o.rw) }) }
@@ -34,8 +34,8 @@ func (r *resolved) some(is func(*resolved) bool) bool {
 	return false
 }
 
-// asked returns the engine of the first job, or "" if a job leaves the choice to iotax. Jobs may set different engines:
-// see line.engineOf.
+// asked returns the engine of the first job, or "" if any job leaves the choice to iotax. Jobs may set different
+// engines: see line.engineOf.
 func (r *resolved) asked() string {
 	for _, o := range r.all() {
 		if o.engine == "" {
@@ -45,7 +45,7 @@ func (r *resolved) asked() string {
 	return r.engine
 }
 
-// files returns the number of test files without building their names.
+// files returns the number of test files without building their names. It counts a shared file once for each job.
 func (r *resolved) files() (n int) {
 	for _, o := range r.all() {
 		n += o.layout.count()
@@ -53,7 +53,7 @@ func (r *resolved) files() (n int) {
 	return n
 }
 
-// sizes returns the size of each test file by name.
+// sizes returns the size of each test file in bytes, by name.
 func (r *resolved) sizes() map[string]int64 {
 	out := map[string]int64{}
 	for _, o := range r.all() {
@@ -64,7 +64,7 @@ func (r *resolved) sizes() map[string]int64 {
 	return out
 }
 
-// total returns the total size of the test files.
+// total returns the total size of the test files, in bytes.
 func (r *resolved) total() (n int64) {
 	if len(r.beside) == 0 {
 		return r.layout.total()

@@ -26,13 +26,12 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// fio itself can run a job at several targets at the same time: with a fio server on each machine, and one client on
-// this host that sends each server its job and starts them together. A fio server does everything that a client
-// requests, as the user that it runs as. So iotax never lets a server listen on a network. Each server listens on a
-// Unix socket in a directory that only its user can enter. This host reaches the socket through a connection of the
-// agent.
+// fio itself can run a job at several targets at the same time. A fio server runs on each machine. One client on this
+// host sends each server its job and starts all jobs together. A fio server does everything that a client requests,
+// with the rights of its own user. So iotax never lets a server listen on a network. Each server listens on a Unix
+// socket in a directory that only its user can enter. This host reaches the socket through a connection of the agent.
 
-// Joins returns nil if the job can run at several targets at the same time.
+// Joins returns nil if the job can run at several targets at the same time, and otherwise an error with the reason.
 func (j *fioJob) Joins() error {
 	switch {
 	case j.spec.BySize:
@@ -43,14 +42,15 @@ func (j *fioJob) Joins() error {
 	return nil
 }
 
-// A party is one job at one of several targets that run at the same time.
+// A party is a job at one of several targets, whose jobs all run at the same time.
 type party struct {
 	job    *fioJob
 	target *iotax.Target
 	noise  bool
 }
 
-// parties returns all jobs that run at t at the same time, with the measured jobs first.
+// parties returns all jobs that run at the same time on behalf of t: first the measured jobs, then the noise. It
+// returns an error if the noise is not a plain fio job.
 func (j *fioJob) parties(t *iotax.Target) ([]party, error) {
 	var out []party
 	for _, m := range t.Together {
@@ -86,8 +86,8 @@ func (j *fioJob) each(t *iotax.Target, stop bool, f func(party) error) error {
 	return errors.Join(errs...)
 }
 
-// checkTogether returns an error if a job cannot run at its target, or if a target's version of fio differs from that
-// of this host.
+// checkTogether returns an error if a job cannot run at its target, if a target's version of fio differs from that of
+// this host, or if the missing test files do not fit.
 func (j *fioJob) checkTogether(ctx context.Context, t *iotax.Target) error {
 	all, err := j.parties(t)
 	if err != nil {
@@ -136,12 +136,12 @@ func clientFio(ctx context.Context) (path, version string, err error) {
 // clientTime is how long the client may run after the ramp and the window, for a flush on a slow target.
 const clientTime = 90 * time.Second
 
-// startTime limits how long a server may take to listen.
+// startTime limits how long a server may take to listen, and how long fio --version may take on this host.
 const startTime = 30 * time.Second
 
-// serve starts argv, a fio server, on p's machine and makes it reachable through the socket `name` in dir. The server
-// ends with ctx. The caller waits for the end through `done`. serve calls `lost` if the server ends before ctx, or a
-// connection to it fails.
+// serve starts argv, a fio server, on p's machine and makes it reachable through the Unix socket `name` in dir. The
+// server runs until ctx is done. The caller waits for its end with done.Wait. serve calls `lost` if the server ends
+// earlier or if a connection to it fails.
 func (j *fioJob) serve(ctx context.Context, p party, argv []string, dir, name string, lost func(error), done *sync.WaitGroup) error {
 	m := p.target.Machine
 	on := func(err error) error {
@@ -236,7 +236,7 @@ func jobFile(jobs []fio.JobSpec) string {
 	return b.String()
 }
 
-// runTogether runs the job at all of t.Together, and the noise at the same time. It fills in out with the sum over the
+// runTogether runs the job at all of t.Together, and the noise at the same time. It adds to out the sum over the
 // clients, the values of each client, and the fairness between them.
 func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Trial) (err error) {
 	fail := func(err error) error {
@@ -296,8 +296,8 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	out.Facts[iotax.FactClients] = fmt.Sprint(len(t.Together))
 
 	stdout, stderr := iotax.Capture{Limit: outputLimit}, task.Head{Limit: support.MessageLimit}
-	// fio puts the server's name into the names of the logs that it fetches. The client runs in dir, so that the
-	// server's name contains no slash.
+	// The client names each log that it fetches after the server's socket. It runs in dir, so that the path of the
+	// socket contains no slash.
 	limit := out.Ramp + out.Length + clientTime
 	bounded, done := context.WithTimeoutCause(inner, limit, fmt.Errorf("no end within %s", limit))
 	defer done()

@@ -7,7 +7,8 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// SmallFiles returns the number of jobs of w, and describes those with files of less than scaledBlocks blocks.
+// SmallFiles returns the number of jobs of w, and a description of each job whose files are smaller than scaledBlocks
+// blocks.
 func SmallFiles(w iotax.Workload) (jobs int, small []string, err error) {
 	r, err := w.(*fioJob).resolve(task.Vars())
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Files returns the test files of a job that only reads, for creating a read-only file system with them. If the files
-// depend on the machine, they are sized for this host. Check then returns an error on a target that needs other files.
+// Files returns the test files of a job that only reads, so that a read-only file system can be created with them. It
+// returns nil if the job writes or a variable has no value. If the sizes depend on the machine, Files computes them for
+// this host. Check then returns an error on a target that needs other files.
 func (j *fioJob) Files() []iotax.File {
 	r, err := j.resolve(task.Vars())
 	if err != nil || r.writes() {

@@ -45,17 +45,18 @@ const findLasts = stat.SearchSteps / 2
 // findFrom and findTo limit the loads of a search, as multiples of the pilot's rate.
 const findFrom, findTo = 1. / 32, 2
 
-// leastBeyond is the number of I/Os that must be beyond a quantile at the limit. It is smaller than stat.MinBeyond, the
-// minimum for a reported quantile, because the search repeats its steps and the rounds show the spread of the results.
+// leastBeyond is the minimum number of I/Os beyond the condition's quantile in a step at the limit. It is smaller than
+// stat.MinBeyond, the minimum for a reported quantile, because the search repeats its steps and the rounds show the
+// spread of the results.
 const leastBeyond = 10
 
 // A condition is a parsed Find.While.
 type condition struct {
 	expect.Expectation
-	bound float64
+	bound float64 // upper limit of the metric, s
 }
 
-// condition parses Find.While. Its errors are *plan.FieldError.
+// condition checks Find.Most and parses Find.While. Its errors are *plan.FieldError.
 func (f *Fio) condition() (c condition, err error) {
 	fail := func(field, hint, format string, args ...any) (condition, error) {
 		return c, &plan.FieldError{Field: "find." + field, Msg: fmt.Sprintf(format, args...), Hint: hint}
@@ -114,7 +115,8 @@ func (c condition) beyond(ios float64) float64 {
 }
 
 // value returns the condition's metric in a step. A quantile is computed from all I/Os of the step. If fewer than three
-// I/Os are beyond it, value returns a lower quantile, so that one slow I/O of a hundred does not determine the p99.
+// I/Os are beyond it, value returns a lower quantile, so that one slow I/O among a hundred does not determine the p99.
+// ok is false if the step has no such metric.
 func (c condition) value(step *iotax.Trial) (v float64, ok bool) {
 	of, q, quantile := iotax.Quantile(c.Metric)
 	if !quantile {
@@ -154,7 +156,7 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	direction, _, _ := strings.Cut(j.rateMetric(), ".")
 	var tried, found []string
 	var ios, bytes float64
-	late, lateAt := 1., 0. // lowest share of late arrivals among the loads that failed only because of late arrivals, and the load with this share
+	late, lateAt := 1., 0. // lowest share of late arrivals among the loads that missed the condition only for this reason, and the load with this share
 	for i := range stat.SearchSteps {
 		step := &iotax.Trial{Target: out.Target, Workload: out.Workload, Seed: out.Seed + uint64(i), Length: window, Ramp: out.Ramp / stat.SearchSteps, Cold: out.Cold}
 		rated := *j
@@ -218,7 +220,8 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	return nil
 }
 
-// tooFew returns the error for trials of this length whose steps have too few I/Os beyond the quantile at the limit.
+// tooFew returns the error for trials of the given length whose steps have too few I/Os beyond the quantile at the
+// limit.
 func (j *fioJob) tooFew(t *iotax.Target, c condition, limit float64, length time.Duration) error {
 	step := length / stat.SearchSteps
 	beyond := c.beyond(limit * step.Seconds())

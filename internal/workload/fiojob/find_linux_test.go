@@ -54,7 +54,7 @@ func knee(rate float64, step, ramp, limit time.Duration) float64 {
 		at     float64
 		counts bool
 	}
-	const service = 150e-6 // s, for a read that has its token
+	const service = 150e-6 // service time of a read that has its token, s
 	r, window := rand.New(rand.NewPCG(1, 1)), step.Seconds()
 	met := func(load float64) (share float64) {
 		const steps = 300
@@ -101,8 +101,8 @@ func knee(rate float64, step, ramp, limit time.Duration) float64 {
 	return math.Sqrt(lo * hi)
 }
 
-// aside is the largest accepted distance of an interval from the simulated knee, relative to the knee. The simulation
-// ignores nbdkit's order of reads and stalls of this machine.
+// aside is the share by which the test widens an interval at both ends, because the simulation ignores nbdkit's order
+// of reads and stalls of this machine.
 const aside = .03
 
 const kneeLimit = 20 * time.Millisecond
@@ -205,7 +205,7 @@ func BenchmarkKnee(b *testing.B) {
 	b.ReportMetric(stat.Median(shares).Estimate, "of-sweep")
 }
 
-// A search without a result reports the reason, and a hint.
+// A search without a result returns an error with the reason and a hint.
 func TestSearchesThatFindNothing(t *testing.T) {
 	ctx, target := worktest.CtxFor(t), worktest.Target(host.Local(), worktest.TempIn(t, "/dev/shm"))
 	for _, x := range []struct {

@@ -1,5 +1,5 @@
-// Package fiojob implements the workload fio: the options, files and trials of jobs, and jobs at several targets at the
-// same time.
+// Package fiojob implements the fio workload: the options, test files and trials of a job, and jobs that run at several
+// targets at the same time.
 package fiojob
 
 import (
@@ -77,8 +77,8 @@ const (
 	scaledBlock  = 1 << 20
 )
 
-// scaledValue returns the value of an option. If the option is a size of files, it returns the value times ScaleBy.
-// `files` is the job's nrfiles, `block` its block size, and `base` fio's kb_base.
+// scaledValue returns the value of an option, multiplied by ScaleBy if the option is in `scaled`. `files` is the job's
+// nrfiles, `block` its block size in bytes, and `base` fio's kb_base.
 func (f *Fio) scaledValue(key, value string, base int, files string, block int64) string {
 	if f.ScaleBy == 0 || !slices.Contains(scaled, key) {
 		return value
@@ -257,7 +257,8 @@ func checkOption(name, value string) error {
 var standardSize = regexp.MustCompile(`\b(?:[0-9]+(?:\.[0-9]+)?(?:[KMGTkmgt]i?)?B|[0-9]+\.[0-9]+[KMGTkmgt])\b`)
 
 // standardSizes replaces sizes in standard units with bytes. fio reads MiB as a power of 1000 and MB as a power of
-// 1024, and does not accept fractions. Bare k, m and g stay, because the plan and fio read them in the same way.
+// 1024, and does not accept fractions. It leaves bare k, m and g unchanged, because the plan and fio read them in the
+// same way.
 func standardSizes(s string) string {
 	return standardSize.ReplaceAllStringFunc(s, func(m string) string {
 		n, err := plan.ParseSize(m)
@@ -553,7 +554,7 @@ type resolved struct {
 	beside []*resolved // jobs that run at the same time; set only in the first job
 }
 
-// resolve replaces variables with their values. The plan's env takes precedence over `vars`.
+// resolve returns the job with its variables replaced. The plan's env takes precedence over `vars`.
 func (j *fioJob) resolve(vars map[string]string) (*resolved, error) {
 	r, err := j.resolvePart(part{settings: j.settings, file: j.file}, vars)
 	if err != nil {

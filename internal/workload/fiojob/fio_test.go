@@ -393,8 +393,8 @@ func TestReadOnlyPlace(t *testing.T) {
 	}
 }
 
-// If another directory has replaced the place, nothing is written to it: neither by a fill nor by a trial, because fio
-// creates missing files even to read them.
+// If another directory has replaced the place, neither Prepare nor a trial writes to it. This includes trials that only
+// read, because fio creates missing files even to read them.
 func TestPlaceIsAnother(t *testing.T) {
 	another := errors.New("it is another")
 	for _, rw := range []string{"randread", "randwrite"} {
@@ -480,7 +480,7 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// The error of a failed trial contains fio's message, and the trial keeps fio's output.
+// The error of a failed trial contains fio's message, and the trial keeps its command.
 func TestRunFails(t *testing.T) {
 	dir := worktest.OnDisk(t)
 	w := open(t, "size", "4MiB")
@@ -520,7 +520,7 @@ func TestOutputLimit(t *testing.T) {
 	}
 }
 
-// The interval between the lines of fio's logs grows if the logs would be too large.
+// The interval between the lines of fio's logs grows if the logs would otherwise be too large.
 func TestLogStep(t *testing.T) {
 	step := func(trial time.Duration, bySize bool, options ...string) int {
 		j := open(t, append(options, "ioengine", "null")...)
@@ -673,7 +673,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// The result of a probe of this host is kept until the host reboots.
+// iotax caches the successful probe of an engine on this host.
 func TestProbeIsRemembered(t *testing.T) {
 	cache := t.TempDir()
 	for i := range 2 {
@@ -714,7 +714,7 @@ func TestPush(t *testing.T) {
 	if got := names(t, home); len(got) != 2 || !strings.HasPrefix(got[0], "fio-") || !strings.HasPrefix(got[1], "iotax-") {
 		t.Errorf("in the cache over there: %v", got)
 	}
-	// Another run finds the copy there.
+	// A later run finds the copy on the machine.
 	again := &worktest.Elsewhere{Machine: host.Local(), Name: "bare", Env: m.Env}
 	w = open(t, "size", "4MiB")
 	w.env.Log = func(format string, args ...any) {

@@ -11,7 +11,7 @@ import (
 	"iotax/internal/testenv/worktest"
 )
 
-// added returns the sum of the intervals' histograms with this name.
+// added returns the sum of the intervals' histograms with this name, as counts by bin value.
 func added(t *iotax.Trial, name string) map[float64]uint64 {
 	sum := map[float64]uint64{}
 	for _, i := range t.Intervals {
@@ -24,8 +24,8 @@ func added(t *iotax.Trial, name string) map[float64]uint64 {
 	return sum
 }
 
-// The histograms of the intervals add up to that of the trial: the same I/Os in the same bins. The intervals follow
-// each other without a gap, and each contains as many I/Os as the rate gives for its length.
+// The histograms of the intervals add up to the histogram of the trial, bin by bin. The intervals follow each other
+// without a gap, and the number of I/Os in each roughly matches the rate.
 func TestIntervals(t *testing.T) {
 	for name, options := range map[string][]string{
 		"one process":    {"rw", "randrw", "fdatasync", "64", "rate_iops", "2000,1000"},
@@ -102,7 +102,7 @@ func TestReportStep(t *testing.T) {
 		{version: "fio-3.33", length: time.Minute, options: []string{"numjobs", "4"}, blocked: true, want: 0},
 		{version: "fio-3.42", length: time.Minute, options: []string{"numjobs", "4"}, blocked: true, want: 1},
 		{version: "fio-3.33", length: time.Minute, options: []string{"rw", "write"}, want: 1},
-		{version: "fio-3.33", length: time.Minute, options: []string{"rw", "write", "numjobs", "4"}, want: 0}, // the flush at the end may take long
+		{version: "fio-3.33", length: time.Minute, options: []string{"rw", "write", "numjobs", "4"}, want: 0}, // the flush at the end may take a long time
 		{version: "fio-3.42", length: time.Minute, options: []string{"rw", "write", "numjobs", "4"}, want: 1},
 	} {
 		w, tg := open(t, append([]string{"size", "1MiB", "direct", "0"}, c.options...)...), worktest.Target(host.Local(), t.TempDir())

@@ -24,7 +24,7 @@ import (
 
 // Split makes one workload of each job of a job file or a command line. With `jointly`, it makes one workload of each
 // group of jobs that run at the same time. The parts do not need the file: each contains its jobs as a command line, so
-// a resolved plan lists everything that is run.
+// a resolved plan is complete.
 func (f *Fio) Split(dir string) ([]plan.Part, error) {
 	if f.File == "" && f.Command == "" {
 		return []plan.Part{{Spec: f}}, nil
@@ -80,11 +80,11 @@ type source struct {
 	file     string // path of the job file; "" for a command line
 	jobs     []fio.JobSpec
 	labels   []string
-	word     string   // name for a job in the source: section or job
+	word     string   // what the source calls a job: section or job
 	ignored  []string // parts of the command line for fio itself or the shell, which iotax ignores
 	together []string // groups of jobs that fio would have run at the same time
 
-	reported map[string]bool // options of all jobs that findings have reported; "" represents the field ignored
+	reported map[string]bool // options that a finding has reported for any job of the source; "" means the field ignored
 }
 
 // foreign lists options of fio itself that prevent it from running the job on this machine.
@@ -197,7 +197,8 @@ func commandError(text string, err error) error {
 }
 
 // readFile reads a job file. A relative path is relative to dir. The jobs of the file inherit the options of
-// `inherited`, which precede the file on a command line.
+// `inherited`, which precede the file on a command line. With `sections`, readFile keeps only the jobs with these
+// names.
 func (src *source) readFile(dir, name string, inherited []*fio.Section, sections []string) error {
 	src.file = name
 	if !filepath.IsAbs(name) && dir != "" {

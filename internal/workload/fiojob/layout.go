@@ -21,9 +21,9 @@ import (
 // lock and overwrite each other's blocks. A job gets one file only if it names a file for all processes, uses
 // offset_increment, or is an open loop.
 type layout struct {
-	jobs   int // numjobs; 0 if the job uses no files
-	files  int // per process
-	bytes  int64
+	jobs   int   // numjobs; 0 if the job uses no files
+	files  int   // per process
+	bytes  int64 // size of each file
 	shared bool
 	tag    string // suffix for files with special data
 	part   int    // index of the part; jobs that run at the same time have separate files
@@ -73,8 +73,8 @@ func (l layout) names() []string {
 	return names
 }
 
-// special lists the options that fill a file with other data than the random bytes that Prepare wrote. Reading such a
-// file is a different measurement, so other jobs do not share it.
+// special lists the options with which a job writes data other than random bytes. Reading such data is a different
+// measurement, so other jobs do not share the file.
 var special = []string{"zero_buffers", "buffer_pattern", "buffer_compress_percentage", "dedupe_percentage", "scramble_buffers", "verify", "verify_pattern"}
 
 func dataTag(settings []fio.Setting) string {
@@ -94,8 +94,9 @@ func dataTag(settings []fio.Setting) string {
 
 // exactly matches the paths that fio takes literally, by kind of place. fio does not take every path literally. It
 // splits filename at colons, cuts it at # and ;, and removes blanks at its ends. In a job file it also replaces
-// variables. So iotax does not pass the path of a directory: fio runs in it, with file names from layout. iotax must
-// pass the path of a device and the URL of an export. These may contain only characters that fio takes literally.
+// variables. So iotax does not pass the path of a directory: fio runs in the directory, with file names from layout.
+// iotax must pass the path of a device and the URL of an export. These may contain only characters that fio takes
+// literally.
 var exactly = map[iotax.PlaceKind]*regexp.Regexp{
 	iotax.PlaceDevice: regexp.MustCompile(`^[A-Za-z0-9/._+=@%,~-]+$`),
 	iotax.PlaceURL:    regexp.MustCompile(`^[A-Za-z0-9/._+=@%,~:?&[\]-]+$`),
@@ -113,7 +114,7 @@ func checkExact(p iotax.Place) error {
 
 // A line holds the parts of a fio command line.
 type line struct {
-	fio      []string // the program; its loader comes first if the program was copied
+	fio      []string // the program; if iotax copied it, its loader comes first
 	job      *resolved
 	name     string
 	place    string // path of a device, or URL of an export; unused for a directory
@@ -215,7 +216,7 @@ func (l line) engineOf(r *resolved) string {
 
 func (l line) onlyReads() bool { return !l.job.writes() }
 
-// fioSeed converts a seed to a value that fio accepts. fio reads a signed number, and some versions take 0 as not set.
+// fioSeed converts a seed to a value that fio accepts. fio reads a signed number, and some versions treat 0 as unset.
 func fioSeed(seed uint64) uint64 {
 	if seed &= 1<<63 - 1; seed == 0 {
 		return 1
@@ -236,8 +237,8 @@ func jobName(s string) string {
 	return "iotax." + s[:min(len(s), 60)]
 }
 
-// fillArgs returns the command line that writes each of the named files of its working directory once, with random
-// data.
+// fillArgs returns the fio command line that writes the named files in the working directory, each with the given
+// number of random bytes.
 func fillArgs(tool []string, engine string, direct bool, names []string, bytes int64) []string {
 	block := bytes & -bytes // largest power of two that divides the size, so that every byte is written
 	block = min(max(block, 512), 1<<20)

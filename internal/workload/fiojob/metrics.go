@@ -76,7 +76,7 @@ func directionsOf(rw string) (out []string) {
 var flushing = []string{"fsync", "fdatasync", "sync_file_range"}
 
 // metrics lists the metrics that fio.Result.Values returns for the directions of the jobs. If a variable sets the
-// direction, it lists all of them.
+// direction, it lists the metrics of all directions.
 func (f *Fio) metrics() (all []metric.Metric) {
 	j := f.jobs()
 	if f.finds() {

@@ -17,7 +17,7 @@ import (
 )
 
 // An open loop offers I/Os at times that do not depend on when other I/Os complete, as users do. fio's own mode for
-// this, io_submit_mode=offload, hangs at its end in about half of the runs of version 3.33. The usual mode, an
+// this, io_submit_mode=offload, hangs at the end of about half of the runs with fio 3.33. The usual mode, an
 // asynchronous engine with rate_process=poisson, waits for all I/Os in flight before it waits for the next arrival.
 // I/Os that were due in the meantime start late, and their latency counts only from then. So iotax generates the
 // arrivals with many jobs, each with its own Poisson process and one I/O at a time. Together they form a Poisson
@@ -36,7 +36,8 @@ const (
 	offeredBelow = 0.95 // limit for the ratio of completed to offered I/Os
 )
 
-// A pilot runs the job as fast as it can, to measure the capacity of a target.
+// A pilot runs the job as fast as it can, to measure the capacity of a target. These are the lengths of its window and
+// its ramp.
 const (
 	pilotTime = time.Second
 	pilotRamp = 200 * time.Millisecond
@@ -85,9 +86,10 @@ func parseRate(s string) (float64, error) {
 	return rate, nil
 }
 
-// open reports whether the job is an open loop. openField returns the key that makes the job an open loop.
+// open reports whether the job is an open loop.
 func (f *Fio) open() bool { return f.Load != "" || f.Rate != "" || f.finds() }
 
+// openField returns the key that makes the job an open loop.
 func (f *Fio) openField() string {
 	switch {
 	case f.Rate != "":
@@ -127,12 +129,12 @@ func (l line) sources() (jobs, each int) {
 }
 
 // Each source starts with one additional arrival. If all sources started at the same time, these arrivals would be a
-// burst that a target near its limit takes seconds to work off. So the sources start at random times within one second,
+// burst that a target near its limit takes seconds to complete. So the sources start at random times within one second,
 // or within ten mean gaps of a source if that is longer, but at most within a fifth of the window. The first arrivals
 // then add at most a tenth to the load of that time.
 const (
-	leastEach = 50
-	startGaps = 10
+	leastEach = 50 // minimum number of I/Os of a source in the window
+	startGaps = 10 // mean gaps of a source within which the sources start
 )
 
 // starts returns the time within which `jobs` sources start, in ms.
@@ -268,7 +270,7 @@ func (j *fioJob) rateMetric() string {
 func (j *fioJob) load() string { return strconv.FormatFloat(100*j.share, 'f', -1, 64) + " %" }
 
 // loadFacts sets the facts about the offered load. load.job is the same for workloads that differ only in their load:
-// together they form a curve.
+// together they form a load curve.
 func (j *fioJob) loadFacts(facts map[string]string) {
 	if j.rate == 0 {
 		return

@@ -86,7 +86,7 @@ func TestSourcesOfferTheRate(t *testing.T) {
 			for _, seconds := range []int64{2, 10, 60} {
 				l := line{rate: rate, runtime: 1000 * seconds, job: &resolved{layout: layout{jobs: most}}}
 				if rate > float64(most*mostEach) {
-					continue // refused
+					continue // checkLoad refuses such a rate
 				}
 				jobs, each := l.sources()
 				limit := .01

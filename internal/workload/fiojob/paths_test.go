@@ -47,7 +47,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// decoys creates files and directories with the names that fio would use if it misread a part of the path below root.
+// decoys creates files with the names that fio would use if it misread a part of the path below root.
 func decoys(t *testing.T, root, dir string) {
 	t.Helper()
 	for p := dir; p != root; p = filepath.Dir(p) {
@@ -120,7 +120,7 @@ func TestFioInAnyDirectory(t *testing.T) {
 }
 
 // Either iotax refuses a device's path, or fio opens the file with exactly this name. This applies to fio's command
-// line and to the job file of a group.
+// line and to the job file for several targets.
 func TestExactPaths(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("fio")
@@ -194,7 +194,7 @@ func TestExactPaths(t *testing.T) {
 	}
 }
 
-// fio is not started for a device whose path cannot be passed to it.
+// iotax refuses a device whose path it cannot pass to fio.
 func TestInexactDevice(t *testing.T) {
 	t.Parallel()
 	w := open(t)

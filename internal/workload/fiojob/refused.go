@@ -13,7 +13,7 @@ import (
 // libraries. iotax refuses such options before it starts fio for the first time. The lists cover fio 3.33 to 3.42.
 // iotax also refuses unknown options, because they may have the same effects.
 
-// A bar is the reason why iotax refuses something, with a hint.
+// A bar is the reason why iotax refuses an option or an engine, with a hint.
 type bar struct{ why, hint string }
 
 var (
@@ -79,7 +79,7 @@ var barredEngines = map[string]bar{
 var memories = []string{"malloc", "shm", "shmhuge", "mmap", "mmaphuge", "mmapshared", "cudamalloc"}
 
 // refuse returns an error if a job must not have the option or its value. The value may still contain variables.
-// unclear calls refuse again after they have been replaced.
+// unclear calls refuse again when they have been replaced.
 func refuse(s fio.Setting) *plan.FieldError {
 	no := func(hint, format string, args ...any) *plan.FieldError {
 		return &plan.FieldError{Field: s.Key, Msg: fmt.Sprintf(format, args...), Hint: hint}

@@ -41,19 +41,19 @@ type fioJob struct {
 	share      float64            // load of an open loop as a share of the slowest target's capacity; Pilot computes rate from it
 	capacities map[string]float64 // rate of a closed loop by target name, 1/s; determines the range of a search
 	rate       float64            // offered load of an open loop, 1/s; 0 means a closed loop
-	file       string             // the file that the job file names, or ""
+	file       string             // filename in the job file, or ""
 	beside     []part             // jobs that run at the same time
 
 	states   map[*iotax.Target]*fioState
 	prepared map[*iotax.Target]int   // number of Prepare calls, minus Cleanup calls
-	unready  map[*iotax.Target]error // result of preparing the target
+	unready  map[*iotax.Target]error // error of Prepare, or nil
 }
 
 // fioState holds the facts about the job on one target.
 type fioState struct {
 	survey  task.Survey
 	tool    support.Tool
-	binary  agent.Binary // identity of a tool that was not copied there
+	binary  agent.Binary // identity of fio; unset if iotax copied fio there
 	job     *resolved
 	engine  string
 	engines map[string]error // probe results; nil means that the engine works
@@ -299,8 +299,8 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 	return append(found, rules.EngineDiffers.Found(iotax.AboutWorkload(j.name), "%s: %s (%s)", j.name, strings.Join(parts, ", "), why)), nil
 }
 
-// unavailable explains why an engine does not work at t, with a hint if one is known. A container's seccomp profile
-// makes io_uring_setup(2) fail with ENOSYS or EPERM, and fio reports that the kernel lacks io_uring.
+// unavailable explains why an engine does not work at t, with a hint if one is known. A container's seccomp profile can
+// make io_uring_setup(2) fail with ENOSYS or EPERM, and fio reports that the kernel lacks io_uring.
 func unavailable(engine string, t *iotax.Target, err error) (why, hint string) {
 	why = fmt.Sprintf("%s on %s: %v", engine, t.Name, err)
 	profile := t.Facts["seccomp"]
@@ -319,7 +319,7 @@ func unavailable(engine string, t *iotax.Target, err error) (why, hint string) {
 }
 
 // Check returns an error if t lacks fio, a working engine, a suitable place, or space, or if its fio does not accept
-// the job's options.
+// the job's options. It claims the space for missing test files until Prepare or Cleanup.
 func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
 	if len(t.Together) > 0 {
 		return j.checkTogether(ctx, t)
@@ -342,7 +342,7 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 	if st.engine == "" && !support.IsNBD(t.Place) {
 		st.engine = st.job.asked()
 	}
-	if st.engine == "" || support.IsNBD(t.Place) { // probe an export in any case, to detect one that does not answer
+	if st.engine == "" || support.IsNBD(t.Place) { // always probe an export, to detect a server that does not answer
 		i, err := j.first(ctx, t, st, 0)
 		if err != nil {
 			return err
@@ -571,14 +571,14 @@ func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names 
 }
 
 // behind returns the directory of this host that t's machine sees through a share, and this host's fio. Writing there
-// is many times as fast as through the share. It returns "" if the files must be written through t's machine.
+// is many times faster than through the share. behind returns "" if the files must be written through t's machine.
 func (j *fioJob) behind(t *iotax.Target) (dir, tool string) {
 	f := t.Place.Facts
 	if j.env.Host == nil || t.Place.Backing == "" || !slices.Contains([]string{"virtiofs", "9p", "nfs"}, f[iotax.FactShareType]) {
 		return "", ""
 	}
-	// The root user of another system could create links in the share, and fio would follow them on this host. iotax's own
-	// guests do not create links.
+	// The root user of another system could create links in the share, and fio would follow them on this host. The
+	// guests that iotax starts do not create links.
 	if os.Geteuid() == 0 && t.Machine.Caps().Facts[iotax.FactKernelFile] == "" {
 		return "", ""
 	}
@@ -635,7 +635,7 @@ func (l line) seconds() float64 { return cmp.Or(float64(l.runtime)/1000, sizeTim
 // logBytes estimates the size of fio's logs with one line per second.
 func (l line) logBytes() (bytes float64) {
 	for _, r := range l.job.all() {
-		const lineSize = 40 // at most
+		const lineSize = 40 // bytes, at most
 		logs := 2           // per process and direction
 		if reads(r.rw) && writes(r.rw) || strings.Contains(r.rw, "trimwrite") {
 			logs *= 2
@@ -769,7 +769,8 @@ func typed(t *iotax.Target, args []string) string {
 	return text
 }
 
-// facts sets the facts that describe the job without its command line. It adds a finding if the engine ignores iodepth.
+// facts adds the facts that describe the job, except its command line, to `facts`. It adds a finding to out if the
+// engine ignores iodepth.
 func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) {
 	facts[iotax.FactFio] = st.tool.Version
 	facts[iotax.FactIOEngine] = st.engine

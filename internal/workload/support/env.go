@@ -20,8 +20,8 @@ const (
 type Kind struct {
 	plan.Kind
 
-	// New makes the workload that w describes. w.Spec is a value that plan.Kind.New returned, with the plan's keys filled
-	// in.
+	// New makes the workload that w describes. w.Spec is a value that plan.Kind.New returned, with the plan's keys
+	// filled in.
 	New func(w plan.Workload, e Env) (iotax.Workload, error)
 }
 
@@ -41,8 +41,8 @@ type Env struct {
 	// volumes. The caller must call undo, even after an error. undo removes the directory.
 	Lodge func(ctx context.Context, m iotax.Machine, l Lodging) (path string, undo func(context.Context) error, err error)
 
-	// Python builds the root file system of a Python web server. It returns the directory and the command that starts the
-	// server. {port} in the command is the port to listen on.
+	// Python builds the root file system of a Python web server. It returns the directory and the command that starts
+	// the server. {port} in the command is the port to listen on.
 	Python func(context.Context) (dir, run string, err error)
 }
 

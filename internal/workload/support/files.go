@@ -12,7 +12,7 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// FileSizes returns the sizes of the named files that exist.
+// FileSizes returns the sizes in bytes of the named files in t's place. It omits files that do not exist.
 func FileSizes(ctx context.Context, t *iotax.Target, names []string) (sizes map[string]int64, err error) {
 	err = Limited(ctx, GlanceTime, func(ctx context.Context) error {
 		sizes, err = task.Sizes.On(ctx, t.Machine, task.Files{Dir: t.Place.Path, Names: names})

@@ -23,7 +23,7 @@ func NoWay(m iotax.Machine, otherwise string) (hint string, err error) {
 		errors.New("the container has a network of its own, or one that this host has no way to")
 }
 
-// FreePort returns a TCP port for a server on m. On this host the port is free. On other machines it is the next one
+// FreePort returns a TCP port for a server on m. On this host the port is free. On other machines it is the next port
 // from 18000 to 27999, and FreePort does not check that it is free.
 func FreePort(m iotax.Machine) (int, error) {
 	if !iotax.IsLocal(iotax.Outside(m)) {

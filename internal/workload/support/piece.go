@@ -129,7 +129,7 @@ func WorkDir(t *iotax.Target) string {
 	return ""
 }
 
-// Failed wraps err in an *iotax.Error. It drops `hint` if err already has one.
+// Failed wraps err in an *iotax.Error. It drops `hint` if err already contains a hint.
 func Failed(op, on string, err error, hint string) error {
 	var already *iotax.Error
 	if errors.As(err, &already) && already.Hint != "" {

@@ -35,7 +35,7 @@ func NewScratch(ctx context.Context, env Env, m iotax.Machine, l Lodging) (*Scra
 	return &Scratch{m, path, undo}, nil
 }
 
-// Limited calls `do` with a deadline of `limit` from now. If the deadline ends the call, the error reports that.
+// Limited calls `do` with a deadline of `limit` from now. If the deadline ends the call, the error names the limit.
 func Limited(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end within %v", limit))
 	defer cancel()

@@ -20,12 +20,12 @@ type CopyIn struct {
 	Env      []string      // environment of the programs
 }
 
-// An Arrival holds the times since the start at which the first block was read, the whole volume was local, and the
-// whole volume had been read from the local copy.
+// An Arrival holds durations since the start of the copy: First until the first block was read, Local until the whole
+// volume was local, and Steady until the whole volume had been read from the local copy.
 type Arrival struct{ First, Local, Steady time.Duration }
 
-// Bring copies a volume in, or serves it lazily, and measures when its first block was read, when all of it was local,
-// and when all of it had been read again.
+// Bring copies a volume to a directory, or serves it lazily. It measures when the first block was read, when the whole
+// volume was local, and when the volume had been read from the local copy.
 var Bring = agent.New("copy in", func(ctx context.Context, c CopyIn) (Arrival, error) {
 	if c.Lazy {
 		return c.lazy(ctx)

@@ -70,8 +70,8 @@ var (
 		_, err := os.Stat(dir)
 		return roomOf(dir), err
 	})
-	// Behind returns the room of a file or directory, with the space that a file uses on the disk. It returns nil if the
-	// path is neither.
+	// Behind returns the room of a file or directory, with the space that a file uses on the disk. It returns nil if
+	// the path is neither or does not exist.
 	Behind = quick("room behind", behind)
 )
 

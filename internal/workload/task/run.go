@@ -35,7 +35,7 @@ func (h *Head) Write(p []byte) (int, error) {
 // ReadFrom uses Write, because the ReadFrom of the embedded buffer ignores the limit.
 func (h *Head) ReadFrom(r io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{h}, r) }
 
-// An EmptyDir describes a command that runs in a new directory. The directory is removed after the command.
+// An EmptyDir describes a command that InEmptyDir runs in a new directory. InEmptyDir then removes the directory.
 type EmptyDir struct {
 	Text  string   // command of the user, for the machine's shell
 	Env   []string // of the command
@@ -141,8 +141,8 @@ type FioRun struct {
 type FioOutput struct {
 	Stdout, Stderr []byte
 	Logs           map[string][]byte // by file name, without the directory
-	Exit           *iotax.ExitError
-	Over           bool // the output and the logs exceed the limit
+	Exit           *iotax.ExitError  // nil if fio succeeded
+	Over           bool              // the output and the logs exceed the limit
 }
 
 // Fio runs fio once. fio keeps its logs in memory and writes them when it exits, so they do not disturb the I/O. The

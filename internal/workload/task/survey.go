@@ -19,7 +19,7 @@ import (
 // A Survey describes a machine for a fio job.
 type Survey struct {
 	OS, Arch string            // as in runtime.GOOS and runtime.GOARCH
-	Key      string            // identifies this boot of the machine and this user; "" if unknown
+	Key      string            // identifies this boot of the machine, its seccomp mode and this user; "" if unknown
 	Fio      string            // path; "" if fio is not installed
 	Version  string            // of fio
 	Vars     map[string]string // fio's ncpus, pagesize and mb_memory
@@ -28,7 +28,7 @@ type Survey struct {
 var (
 	// Look returns the Survey of a machine.
 	Look = agent.New("survey", look)
-	// Find returns the path of a program, or "". It also searches the directories of root's PATH.
+	// Find returns the path of a program, or "". It also searches the sbin directories, like agent.Tool.
 	Find = agent.New("find program", func(_ context.Context, program string) (string, error) { return find(program), nil })
 )
 

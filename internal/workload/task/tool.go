@@ -17,7 +17,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Tool is a program with its libraries, which is copied to a machine.
+// A Tool is a program with its libraries that iotax copies to a machine.
 type Tool struct {
 	Name string // of its directory, as in "fio-0123456789abcdef"
 	Size int64  // space that it needs, bytes
