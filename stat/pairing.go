@@ -36,9 +36,9 @@ type kept struct {
 type mark uint8
 
 const (
-	measured  mark = 1 << iota // the trial has the value or the histogram
-	valid                      // the trial neither failed nor was discarded
-	condemned                  // the trial is valid, but a finding of severity Invalid makes its value invalid
+	measured mark = 1 << iota // the trial has the value or the histogram
+	usable                    // the trial neither failed nor was discarded
+	invalid                   // the trial is usable, but a finding of severity Invalid makes its value invalid
 	discarded
 )
 
@@ -56,9 +56,9 @@ func (p *Pairing) Add(t *iotax.Trial) {
 	if t.Discarded != "" {
 		k.marks = discarded
 	} else if t.Err == "" {
-		k.marks = valid
+		k.marks = usable
 		if _, wrong := errorOf(t); wrong {
-			k.marks |= condemned
+			k.marks |= invalid
 		}
 	}
 	if v, ok := t.Value(p.Metric); ok && t.Err == "" {
@@ -146,10 +146,10 @@ func (p *Pairing) pairs(baseline, target string) (pairs [][2]*kept, better iotax
 	}
 	good, bad := make([]int, len(p.targets)), make([]int, len(p.targets))
 	for _, k := range p.kept {
-		if k.marks&valid != 0 {
+		if k.marks&usable != 0 {
 			good[k.target]++
 		}
-		if k.marks&condemned != 0 {
+		if k.marks&invalid != 0 {
 			bad[k.target]++
 		}
 	}
@@ -160,7 +160,7 @@ func (p *Pairing) pairs(baseline, target string) (pairs [][2]*kept, better iotax
 		round, skip, pair := p.kept[i].round, false, [2]*kept{}
 		for ; i < len(p.kept) && p.kept[i].round == round; i++ {
 			k := &p.kept[i]
-			skip = skip || k.marks&discarded != 0 || p.SetAside && k.marks&condemned != 0 && few(bad[k.target], good[k.target])
+			skip = skip || k.marks&discarded != 0 || p.SetAside && k.marks&invalid != 0 && few(bad[k.target], good[k.target])
 			if k.marks&measured != 0 && int(k.target) == b {
 				pair[0] = k
 			}

@@ -18,7 +18,7 @@ type StartSpread struct {
 	Between iotax.Number `json:"between_starts"`  // between starts, beyond the variation of rounds; 0 if rounds explain all of it
 	Within  iotax.Number `json:"between_rounds"`  // between the rounds of a start; NaN if no start has two rounds
 	Agree   bool         `json:"agree"`           // the variation of the rounds explains the variation between starts
-	Moods   [][]int      `json:"moods,omitempty"` // groups of starts with about the same ratio, by their numbers, the worst ratio first; nil if Agree
+	Modes   [][]int      `json:"modes,omitempty"` // groups of starts with about the same ratio, by their numbers, the worst ratio first; nil if Agree
 }
 
 // byStart contains statistics of the log ratios, grouped by start.
@@ -91,11 +91,11 @@ func (g *byStart) agree() bool {
 	return distuv.F{D1: k - 1, D2: n - k}.Survival(g.across/(k-1)/(g.within/(n-k))) > agreeAlpha
 }
 
-// moods returns groups of starts with about the same ratio, the worst first, or nil if the starts agree. Two starts
+// modes returns groups of starts with about the same ratio, the worst first, or nil if the starts agree. Two starts
 // with neighbouring means are in one group unless their means differ by more than the rounds explain: by a t test at
 // agreeAlpha with the pooled variance of the rounds, after the F test of agree (Fisher's protected least significant
 // difference, The Design of Experiments, 1935).
-func (g *byStart) moods(rounds int) (moods [][]int) {
+func (g *byStart) modes(rounds int) (modes [][]int) {
 	df := rounds - len(g.n)
 	if g.agree() {
 		return nil
@@ -110,13 +110,13 @@ func (g *byStart) moods(rounds int) (moods [][]int) {
 			last := order[at-1]
 			se := math.Sqrt(g.within / float64(df) * (1/g.n[i] + 1/g.n[last]))
 			if g.mean[i]-g.mean[last] <= tQuantile(df, 1-agreeAlpha/2)*se {
-				moods[len(moods)-1] = append(moods[len(moods)-1], g.starts[i])
+				modes[len(modes)-1] = append(modes[len(modes)-1], g.starts[i])
 				continue
 			}
 		}
-		moods = append(moods, []int{g.starts[i]})
+		modes = append(modes, []int{g.starts[i]})
 	}
-	return moods
+	return modes
 }
 
 // se returns the standard error of the mean of the starts' means. Its square is an unbiased estimate of the variance
@@ -134,7 +134,7 @@ func SpreadByStart(d []float64, starts []int) *StartSpread {
 		return nil
 	}
 	k := float64(len(g.n))
-	s := &StartSpread{Starts: len(g.n), Between: iotax.Number(g.sd), Within: iotax.Number(math.NaN()), Agree: g.agree(), Moods: g.moods(len(d))}
+	s := &StartSpread{Starts: len(g.n), Between: iotax.Number(g.sd), Within: iotax.Number(math.NaN()), Agree: g.agree(), Modes: g.modes(len(d))}
 	if free := float64(len(d)) - k; free > 0 {
 		var inverse float64
 		for _, n := range g.n {

@@ -50,13 +50,13 @@ func TestStartsCoverage(t *testing.T) {
 		{"quiet, 3 starts", []int{10, 10, 10}, normal(0), 1},
 		{"quiet, 6 starts", []int{5, 5, 5, 5, 5, 5}, normal(0), 1},
 		{"normal, 2 starts", []int{15, 15}, normal(.05), .35},
-		{"moods p=0.1, 2 starts", []int{15, 15}, both(.1), .85},
+		{"modes p=0.1, 2 starts", []int{15, 15}, both(.1), .85},
 		{"normal, 6 starts", []int{5, 5, 5, 5, 5, 5}, normal(.05), .75},
 		{"normal, unequal", []int{9, 1, 5, 2, 8, 5}, normal(.05), .75},
 		{"small, unequal", []int{9, 1, 5, 2, 8, 5}, normal(.01), .95},
-		{"moods p=0.1", []int{5, 5, 5, 5, 5, 5}, both(.1), .85},
-		{"moods p=0.2", []int{5, 5, 5, 5, 5, 5}, both(.2), .8},
-		{"moods p=0.5", []int{5, 5, 5, 5, 5, 5}, both(.5), .75},
+		{"modes p=0.1", []int{5, 5, 5, 5, 5, 5}, both(.1), .85},
+		{"modes p=0.2", []int{5, 5, 5, 5, 5, 5}, both(.2), .8},
+		{"modes p=0.5", []int{5, 5, 5, 5, 5, 5}, both(.5), .75},
 	} {
 		hit, alone, shown := 0, 0, 0
 		for range studies {
@@ -188,13 +188,13 @@ func TestStartOf(t *testing.T) {
 	}
 }
 
-// Starts are in different groups (moods) if their ratios differ by more than the rounds explain. In most studies, these
+// Starts are in different groups (modes) if their ratios differ by more than the rounds explain. In most studies, these
 // groups are the ones that the test has drawn.
-func TestMoods(t *testing.T) {
+func TestModes(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 4))
 	const studies = 500
 	for _, c := range []struct {
-		of   []int // mood of each start
+		of   []int // mode of each start
 		want [][]int
 	}{
 		{[]int{0, 0, 0, 0, 0, 0}, nil},
@@ -206,18 +206,18 @@ func TestMoods(t *testing.T) {
 			next := 0
 			d, starts := startStudy(r, []int{5, 5, 5, 5, 5, 5}, func() float64 { next++; return .15 * float64(c.of[next-1]) })
 			s := SpreadByStart(d, starts)
-			for _, m := range s.Moods {
+			for _, m := range s.Modes {
 				slices.Sort(m)
 			}
-			if reflect.DeepEqual(s.Moods, c.want) {
+			if reflect.DeepEqual(s.Modes, c.want) {
 				right++
 			}
 		}
 		if right < .93*studies {
-			t.Errorf("%v: %d of %d studies show these moods", c.want, right, studies)
+			t.Errorf("%v: %d of %d studies show these modes", c.want, right, studies)
 		}
 	}
-	if s := SpreadByStart([]float64{1, 2}, []int{1, 2}); !s.Agree || s.Moods != nil {
+	if s := SpreadByStart([]float64{1, 2}, []int{1, 2}); !s.Agree || s.Modes != nil {
 		t.Errorf("one round per start: %+v", s)
 	}
 }

@@ -146,7 +146,7 @@ func restartsCommand(seed *uint64, asJSON *bool) *cobra.Command {
 		Use:   "restarts",
 		Short: "Simulate studies whose rounds are divided between starts",
 		Long: `restarts simulates studies of 30 rounds that are divided between starts. Each
-start draws the moods of the setup anew. It counts how often the interval
+start draws the modes of the setup anew. It counts how often the interval
 contains the true ratio.`,
 		Args:    cobra.NoArgs,
 		Example: `  iotax-statsim restarts --models M5-both --studies 2000`,
@@ -171,7 +171,7 @@ contains the true ratio.`,
 	}
 	f := c.Flags()
 	f.IntVar(&o.Studies, "studies", 10_000, "studies of each model with each number of starts")
-	f.StringSliceVar(&o.Models, "models", nil, "noise models, by name prefix (default those with moods and some without)")
+	f.StringSliceVar(&o.Models, "models", nil, "noise models, by name prefix (default those with modes and some without)")
 	f.IntVar(&o.Workers, "workers", 0, "goroutines (default one per CPU); the result does not depend on it")
 	f.StringVar(&out, "out", "", "also write the page docs/dev/evaluation-restarts.md to this file")
 	return c

@@ -50,36 +50,36 @@ func (r *Row) Starts() (starts []int) {
 	return starts
 }
 
-// Separates returns a fact that may explain the moods of the starts (stat.StartSpread.Moods), and its value in each
-// mood. The fact has one value in all starts of a mood, and another value in each other mood. Separates searches the
+// Separates returns a fact that may explain the modes of the starts (stat.StartSpread.Modes), and its value in each
+// mode. The fact has one value in all starts of a mode, and another value in each other mode. Separates searches the
 // trials of the row's target, then those of its reference. It returns "" if there is no such fact. It also returns ""
-// if each mood has a single start, because any fact that changes with each start would match.
+// if each mode has a single start, because any fact that changes with each start would match.
 func (r *Report) Separates(row *Row) (fact string, values []string) {
-	of := map[int]int{} // mood by start
-	for mood, starts := range row.Ratio.Starts.Moods {
+	of := map[int]int{} // mode by start
+	for mode, starts := range row.Ratio.Starts.Modes {
 		for _, s := range starts {
-			of[s] = mood
+			of[s] = mode
 		}
 	}
-	moods := len(row.Ratio.Starts.Moods)
-	if len(of) == moods {
+	modes := len(row.Ratio.Starts.Modes)
+	if len(of) == modes {
 		return "", nil
 	}
 	for _, target := range []string{row.Target, row.Against} {
-		seen := map[string][]map[string]bool{} // values by fact and mood
+		seen := map[string][]map[string]bool{} // values by fact and mode
 		for _, t := range r.Trials {
-			mood, ok := of[t.StartIndex]
+			mode, ok := of[t.StartIndex]
 			if t.Target != target || !ok {
 				continue
 			}
 			for k, v := range t.Facts {
 				if seen[k] == nil {
-					seen[k] = make([]map[string]bool, moods)
+					seen[k] = make([]map[string]bool, modes)
 				}
-				if seen[k][mood] == nil {
-					seen[k][mood] = map[string]bool{}
+				if seen[k][mode] == nil {
+					seen[k][mode] = map[string]bool{}
 				}
-				seen[k][mood][v] = true
+				seen[k][mode][v] = true
 			}
 		}
 		for _, k := range slices.Sorted(maps.Keys(seen)) {
@@ -90,7 +90,7 @@ func (r *Report) Separates(row *Row) (fact string, values []string) {
 					all[v], values = true, append(values, v)
 				}
 			}
-			if len(values) == moods && len(all) == moods && !slices.ContainsFunc(seen[k], func(vs map[string]bool) bool { return len(vs) != 1 }) {
+			if len(values) == modes && len(all) == modes && !slices.ContainsFunc(seen[k], func(vs map[string]bool) bool { return len(vs) != 1 }) {
 				return k, values
 			}
 		}

@@ -19,8 +19,8 @@ import (
 // pairs as requested.
 func TestLostRoundIsRunAgain(t *testing.T) {
 	for name, spoil := range map[string]func(x *iotax.Trial) error{
-		"failed":    func(*iotax.Trial) error { return errors.New("fio: out of cheese") },
-		"condemned": func(x *iotax.Trial) error { x.Facts["spoilt"] = "yes"; return nil },
+		"failed":  func(*iotax.Trial) error { return errors.New("fio: out of cheese") },
+		"invalid": func(x *iotax.Trial) error { x.Facts["spoilt"] = "yes"; return nil },
 	} {
 		for _, protocol := range []string{"adaptive", "fixed:8x10s"} {
 			w := newWorld()

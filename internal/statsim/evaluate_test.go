@@ -69,7 +69,7 @@ func TestCoverage(t *testing.T) {
 		t.Errorf("looks %+v, oracle %d, regret %v, flags %v", ours.Looks, ours.Oracle, ours.Regret, ours.Flags)
 	}
 	if f := r.Row("M5-one-arm p=0.2", Ours).Flags; f.Any < .5 || !slices.ContainsFunc(f.Rules, func(a Alarm) bool { return a.Rule == "two-levels" }) {
-		t.Errorf("two moods are flagged in %v: %v", f.Any, f.Rules)
+		t.Errorf("two modes are flagged in %v: %v", f.Any, f.Rules)
 	}
 	if f := r.Row("M0 σ=2%", Ours).Flags; f.Any > .08 {
 		t.Errorf("sound studies are flagged in %v: %v", f.Any, f.Rules)

@@ -74,7 +74,7 @@ func TestDraw(t *testing.T) {
 
 // Latency percentiles have the promised coverage. Without a promise, their coverage is at least 85 %.
 func TestLatencyCoverage(t *testing.T) {
-	r := smoke(t, Options{Studies: 800, Seed: 3, Models: []string{"L0", "L1 narrow 0.003", "L1 peak", "L2 slow", "L3", "L4 stalls, frequent", "L5 moods of the"},
+	r := smoke(t, Options{Studies: 800, Seed: 3, Models: []string{"L0", "L1 narrow 0.003", "L1 peak", "L2 slow", "L3", "L4 stalls, frequent", "L5 modes of the"},
 		Policies: []string{"p50", "p99 pooled", "p99.9 few"}})
 	for _, x := range r.Rows {
 		if x.Promised && x.Hi < .95 || x.Coverage < .85 {
@@ -87,8 +87,8 @@ func TestLatencyCoverage(t *testing.T) {
 			t.Errorf("%s: %d studies, %v refused", x.Name(), x.Studies, x.Unranked)
 		}
 	}
-	if x := r.Row("L5 moods of the target", "p50"); x.Promised || x.Coverage > .96 {
-		t.Errorf("moods of the target alone are covered in %v", x.Coverage)
+	if x := r.Row("L5 modes of the target", "p50"); x.Promised || x.Coverage > .96 {
+		t.Errorf("modes of the target alone are covered in %v", x.Coverage)
 	}
 	if x, y := r.Row("L3 heavy tail", "p50"), r.Row("L3 heavy tail", "p99.9 few"); !(y.HalfWidth > 2*x.HalfWidth) {
 		t.Errorf("ten I/Os beyond the quantile are as good as thousands: ± %v and %v", y.HalfWidth, x.HalfWidth)

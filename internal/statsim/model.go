@@ -134,7 +134,7 @@ func Models() []*Model {
 	add(true, Model{Sigma: .02, WarmUp: -.3, WarmTau: 120}, "M4-shared warm-up")
 	add(false, Model{Sigma: .02, Drift: hourly, OnTarget: true}, "M4-target drift")
 	add(false, Model{Sigma: .02, WarmUp: -.3, WarmTau: 120, OnTarget: true}, "M4-target warm-up")
-	text = "a trial is 15 % slower with probability p, of the target alone or of both independently; sticky: the mood lasts several trials"
+	text = "a trial is 15 % slower with probability p, of the target alone or of both independently; sticky: the mode lasts several trials"
 	slow := math.Log(1 - .15)
 	for _, a := range []arm{targetOnly, both} {
 		name := map[arm]string{targetOnly: "M5-one-arm", both: "M5-both"}[a]
@@ -182,7 +182,7 @@ func Models() []*Model {
 	add(true, Model{Sigma: .02, Latency: []shape{{modes: lognormal.modes, stalls: 2, stallShare: .002, stalled: stall}}}, "L4 stalls, rare")
 	add(true, Model{Sigma: .02, Latency: []shape{{modes: lognormal.modes, stalls: 20, stallShare: .001, stalled: stall}}}, "L4 stalls, frequent")
 	text = "one trial of five is 15 % slower, of both places or of the target alone"
-	add(true, Model{Sigma: .02, Arm: both, ModeShare: .2, ModeSize: slow, Latency: []shape{lognormal}}, "L5 moods of both")
-	add(false, Model{Sigma: .02, Arm: targetOnly, ModeShare: .2, ModeSize: slow, Latency: []shape{lognormal}}, "L5 moods of the target")
+	add(true, Model{Sigma: .02, Arm: both, ModeShare: .2, ModeSize: slow, Latency: []shape{lognormal}}, "L5 modes of both")
+	add(false, Model{Sigma: .02, Arm: targetOnly, ModeShare: .2, ModeSize: slow, Latency: []shape{lognormal}}, "L5 modes of the target")
 	return ms
 }

@@ -51,7 +51,7 @@ func restarted() (ms []*Model) {
 // restart begins a new start. The state (fast or slow) of each arm and the ratio of the target are drawn again.
 func (g *testbed) restart() {
 	g.idle(Reopening)
-	g.mood, g.begun = [2]int{}, false
+	g.mode, g.begun = [2]int{}, false
 }
 
 // divided runs a study whose rounds are divided between starts, like the engine. It returns the engine's interval,
@@ -160,8 +160,8 @@ func RestartsMarkdown(rows []*Restarted, seed uint64) string {
 	line("How often the interval of a run with `--restarts` holds the true ratio, by simulation.")
 	line("`go run ./cmd/iotax-statsim restarts --studies %d --seed %d --out docs/dev/evaluation-restarts.md` makes this page, the same", rows[0].Studies, seed)
 	line("to the bit on any number of CPUs. The models are described in [the evaluation](evaluation.md#what-is-simulated).\n")
-	line("Each study has %d rounds, divided between the starts. A start draws the moods and the wandering ratio of M3 anew.", most)
-	line("*Until the next start*: a mood lasts as long as the start, as that of a boot or of the placement of a file does.")
+	line("Each study has %d rounds, divided between the starts. A start draws the modes and the wandering ratio of M3 anew.", most)
+	line("*Until the next start*: a mode lasts as long as the start, as that of a boot or of the placement of a file does.")
 	line("*Sticky*: it may change within the start, too.\n")
 	line("## In short\n")
 	if lacking == "" {
@@ -169,10 +169,10 @@ func RestartsMarkdown(rows []*Restarted, seed uint64) string {
 	} else {
 		line("With six or more starts the lower bound of the coverage is at least %s, except under:%s\n", pc(Gate), lacking)
 	}
-	b.WriteString(wrap("Where the target alone has a rare mood, a study often sees no start in it: "+unseen()+
+	b.WriteString(wrap("Where the target alone has a rare mode, a study often sees no start in it: "+unseen()+
 		". Then the starts agree, and nothing in the trials shows the size of what was missed, so no interval that is centred on them can hold the true ratio. "+
 		"More starts are the only remedy.", 120) + "\n\n")
-	b.WriteString(wrap(fmt.Sprintf("Two to five starts often share a mood. Those that agree have neither an interval nor a verdict, on a quiet machine in %s of studies or more. "+
+	b.WriteString(wrap(fmt.Sprintf("Two to five starts often share a mode. Those that agree have neither an interval nor a verdict, on a quiet machine in %s of studies or more. "+
 		"Starts that differ have an interval with few degrees of freedom. It is wide, and holds the true ratio in at least %s of such studies under every model.", pc(1-wide), pc(worst)), 120) + "\n\n")
 	line("## Coverage\n")
 	b.WriteString(wrap("The share of the intervals that hold the true ratio. *Of 25 %*: the share of studies that have an interval. "+
@@ -205,7 +205,7 @@ func RestartsMarkdown(rows []*Restarted, seed uint64) string {
 	line("starts' means. Its standard error, from the standard deviation of these means, is unbiased also for unequal numbers of rounds, and t has")
 	line("k − 1 degrees of freedom. Satterthwaite's and Kenward and Roger's methods give the same for equal numbers, as long as the estimate")
 	line("of the variance between starts is above 0. Where it is 0, they pool both levels. iotax never pools. It takes the hull of this")
-	line("interval, the signed-rank interval of the starts' means (which needs no normal moods, only symmetric ones),")
+	line("interval, the signed-rank interval of the starts' means (which needs no normal modes, only symmetric ones),")
 	line("and both intervals of the rounds. So the interval is never narrower than that of the rounds alone.\n")
 	line("Fewer than six starts have this interval only if they differ by the F test of a one-way analysis of variance at 1 %%.")
 	return b.String()

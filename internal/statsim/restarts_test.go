@@ -39,7 +39,7 @@ func TestRestarts(t *testing.T) {
 		}
 	}
 	if x := byModel["M5-both p=0.5 until the next start"][6]; x == nil || x.Alone > .8 {
-		t.Errorf("rounds alone hold under moods: %+v", x)
+		t.Errorf("rounds alone hold under modes: %+v", x)
 	}
 	if x := byModel["M0 σ=2%"]; x[2].Shown > .03 || x[5].Shown > .03 {
 		t.Errorf("quiet: %v of studies with two starts have an interval, %v with five", x[2].Shown, x[5].Shown)

@@ -27,7 +27,7 @@ type testbed struct {
 	shared  float64 // current value of S
 	round   float64 // value of the target's AR(1) process at its last trial
 	begun   bool
-	mood    [2]int // state by arm: 0 not drawn, 1 fast, 2 slow
+	mode    [2]int // state by arm: 0 not drawn, 1 fast, 2 slow
 	stepAt  float64
 	bucket  float64
 	written bool // the previous trial wrote
@@ -45,7 +45,7 @@ func (g *testbed) reset(m *Model, seed, study uint64, lnRho float64) {
 		g.meanW.length = 0
 	}
 	g.m, g.now, g.lnRho = m, 0, lnRho
-	g.round, g.begun, g.mood, g.written = 0, false, [2]int{}, false
+	g.round, g.begun, g.mode, g.written = 0, false, [2]int{}, false
 	g.bucket = m.Bucket
 	if m.SharedSigma > 0 {
 		g.shared = m.SharedSigma * g.r.NormFloat64()
@@ -125,13 +125,13 @@ func (g *testbed) begin(a int, t Timing) float64 {
 		v += m.RoundSigma * g.round
 	}
 	if m.ModeShare > 0 && (a == 1 || m.Arm == both) {
-		if g.mood[a] == 0 || m.Sticky == 0 || g.r.Float64() >= m.Sticky {
-			g.mood[a] = 1
+		if g.mode[a] == 0 || m.Sticky == 0 || g.r.Float64() >= m.Sticky {
+			g.mode[a] = 1
 			if g.r.Float64() < m.ModeShare {
-				g.mood[a] = 2
+				g.mode[a] = 2
 			}
 		}
-		if g.mood[a] == 2 {
+		if g.mode[a] == 2 {
 			v += m.ModeSize
 		}
 	}

@@ -106,7 +106,7 @@ func (h history) trials(run *iotax.Run, night int) []*iotax.Trial {
 			name        string
 			iops, bytes float64
 		}{{random, 48213, 4096}, {seqRead, 1312, 1 << 20}} {
-			mood := host * math.Exp(.03*r.NormFloat64())
+			mode := host * math.Exp(.03*r.NormFloat64())
 			for _, target := range []struct {
 				name  string
 				share float64
@@ -115,7 +115,7 @@ func (h history) trials(run *iotax.Run, night int) []*iotax.Trial {
 				if h.change != nil {
 					f *= h.change(night, run, target.name)
 				}
-				ops := w.iops * f * mood * math.Exp(.015*r.NormFloat64())
+				ops := w.iops * f * mode * math.Exp(.015*r.NormFloat64())
 				out = append(out, &iotax.Trial{Run: run.ID, Target: target.name, Workload: w.name, Round: round, Seq: len(out), Seed: uint64(round), Ramp: 2 * time.Second, Length: 10 * time.Second,
 					Cold: true, Start: at, Took: 12300 * time.Millisecond, Facts: map[string]string{"fio": "fio-3.33", iotax.FactJob: `{"bs":"4096","iodepth":"32","kind":"fio","rw":"randread"}`},
 					Values: []iotax.Value{{Name: "read.iops", Value: ops, Unit: iotax.PerSecond, Better: iotax.Up}, {Name: "read.bandwidth", Value: ops * w.bytes, Unit: iotax.BytesPerSecond, Better: iotax.Up},

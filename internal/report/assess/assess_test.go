@@ -203,7 +203,7 @@ func sentenceCases() map[string]assessCase {
 	cond := func(f iotax.Finding) reporttest.CellSpec {
 		return reporttest.Reads("b", 5000, func(c *reporttest.CellSpec) { c.Findings = []iotax.Finding{f} })
 	}
-	condemned := func(rule string) reporttest.CellSpec {
+	invalid := func(rule string) reporttest.CellSpec {
 		return cond(iotax.Finding{Rule: rule, Severity: iotax.Invalid, Evidence: "seen"})
 	}
 	noisy := func(target string, sd float64) reporttest.CellSpec {
@@ -284,9 +284,9 @@ func sentenceCases() map[string]assessCase {
 		"all the same":           {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil)}, kind: SaysSame, want: "No difference found: the comparison with disk is within ± 5 %."},
 		"not the same":           {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 9000, nil)}, kind: SaysSame},
 		"invalid":                {cells: []reporttest.CellSpec{disk, loss, cond(bad)}, kind: SaysInvalid, want: "Invalid: b / 4k read: cached."},
-		"writes absorbed":        {cells: []reporttest.CellSpec{disk, loss, condemned("write-absorbed")}, kind: SaysInvalid, want: "Invalid: b / 4k read: cached writes."},
-		"above the line":         {cells: []reporttest.CellSpec{disk, loss, condemned("line-rate-exceeded")}, kind: SaysInvalid, want: "Invalid: b / 4k read: cached: faster than the line to the storage."},
-		"another error":          {cells: []reporttest.CellSpec{disk, loss, condemned("fio-error")}, kind: SaysInvalid, want: "Invalid: b / 4k read: fio-error."},
+		"writes absorbed":        {cells: []reporttest.CellSpec{disk, loss, invalid("write-absorbed")}, kind: SaysInvalid, want: "Invalid: b / 4k read: cached writes."},
+		"above the line":         {cells: []reporttest.CellSpec{disk, loss, invalid("line-rate-exceeded")}, kind: SaysInvalid, want: "Invalid: b / 4k read: cached: faster than the line to the storage."},
+		"another error":          {cells: []reporttest.CellSpec{disk, loss, invalid("fio-error")}, kind: SaysInvalid, want: "Invalid: b / 4k read: fio-error."},
 		"many discarded": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysInvalid, want: "more than 20 % of the trials are discarded.",
 			change: func(_ *iotax.Run, ts []*iotax.Trial) {
 				for _, x := range ts {
@@ -378,17 +378,17 @@ func sentenceCases() map[string]assessCase {
 				}
 			}
 		}},
-		"lazy":                  {cells: volume(.03, "1"), kind: SaysLazy, want: "export, used lazily: its first I/O comes in 0.997 %", change: kinds("*", "materialise")},
-		"lazy, whole":           {cells: volume(.03, "1"), kind: SaysLazy, want: "all of it is there in 199 %", change: kinds("*", "materialise")},
-		"lazy, reads":           {cells: volume(.03, "1"), kind: SaysLazy, want: "reads then reach 49.8 %", change: kinds("*", "materialise")},
-		"another volume":        {cells: volume(.03, "2"), kind: SaysLazy, change: kinds("*", "materialise")},
-		"no volume":             {cells: volume(.03, "1"), kind: SaysLazy},
-		"fast path unsure":      {cells: append(both("disk", 1, 1), reporttest.CellSpec{Target: "a", Workload: "clone", Values: map[string]float64{"volume.first.duration": 10, "volume.second.duration": 1}, Noise: .3}), kind: SaysPath, want: "; whether that is 10 times is not decided."},
-		"no two things":         {cells: []reporttest.CellSpec{disk, loss}, kind: SaysPath},
-		"fair":                  {cells: []reporttest.CellSpec{disk, loss}, kind: SaysSum, want: "No check found a problem."},
-		"not fair":              {cells: []reporttest.CellSpec{disk, loss, cond(reporttest.Warn(rules.NotSteady))}, kind: SaysSum, want: "Of 2 comparisons: 2 worse. Warnings: no steady state."},
-		"condemned":             {cells: []reporttest.CellSpec{disk, loss, cond(bad)}, kind: SaysSum, want: "Of 2 comparisons: 1 worse, 1 without a verdict. Invalid results: a cache answered, not the device."},
-		"condemned and doubted": {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 5000, func(c *reporttest.CellSpec) { c.Findings = []iotax.Finding{reporttest.Warn(rules.NotSteady)} }), cond(bad)}, kind: SaysSum, want: "Invalid results: a cache answered, not the device. Warnings: no steady state."},
+		"lazy":                       {cells: volume(.03, "1"), kind: SaysLazy, want: "export, used lazily: its first I/O comes in 0.997 %", change: kinds("*", "materialise")},
+		"lazy, whole":                {cells: volume(.03, "1"), kind: SaysLazy, want: "all of it is there in 199 %", change: kinds("*", "materialise")},
+		"lazy, reads":                {cells: volume(.03, "1"), kind: SaysLazy, want: "reads then reach 49.8 %", change: kinds("*", "materialise")},
+		"another volume":             {cells: volume(.03, "2"), kind: SaysLazy, change: kinds("*", "materialise")},
+		"no volume":                  {cells: volume(.03, "1"), kind: SaysLazy},
+		"fast path unsure":           {cells: append(both("disk", 1, 1), reporttest.CellSpec{Target: "a", Workload: "clone", Values: map[string]float64{"volume.first.duration": 10, "volume.second.duration": 1}, Noise: .3}), kind: SaysPath, want: "; whether that is 10 times is not decided."},
+		"no two things":              {cells: []reporttest.CellSpec{disk, loss}, kind: SaysPath},
+		"fair":                       {cells: []reporttest.CellSpec{disk, loss}, kind: SaysSum, want: "No check found a problem."},
+		"not fair":                   {cells: []reporttest.CellSpec{disk, loss, cond(reporttest.Warn(rules.NotSteady))}, kind: SaysSum, want: "Of 2 comparisons: 2 worse. Warnings: no steady state."},
+		"sum of invalid":             {cells: []reporttest.CellSpec{disk, loss, cond(bad)}, kind: SaysSum, want: "Of 2 comparisons: 1 worse, 1 without a verdict. Invalid results: a cache answered, not the device."},
+		"sum of invalid and doubted": {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 5000, func(c *reporttest.CellSpec) { c.Findings = []iotax.Finding{reporttest.Warn(rules.NotSteady)} }), cond(bad)}, kind: SaysSum, want: "Invalid results: a cache answered, not the device. Warnings: no steady state."},
 		"the sum of all": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 10000, nil), reporttest.Reads("c", 20000, nil), reporttest.Reads("d", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, kind: SaysSum,
 			want: "Of 4 comparisons: 1 worse, 1 better, 1 the same within ± 5 %, 1 too noisy. "},
 		"nothing known": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = 4 })}, kind: SaysUnsure, want: "More rounds would decide: too noisy: b / 4k read."},

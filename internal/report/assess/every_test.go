@@ -19,7 +19,7 @@ import (
 func answerCases() map[string]assessCase {
 	disk, loss := reporttest.Reads("disk", 10000, nil), reporttest.Reads("a", 5000, nil)
 	noisy := reporttest.Reads("a", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })
-	condemned := reporttest.Reads("b", 5000, func(c *reporttest.CellSpec) {
+	invalid := reporttest.Reads("b", 5000, func(c *reporttest.CellSpec) {
 		c.Findings = []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 %"}}
 	})
 	wide, wider := func(c *reporttest.CellSpec) { c.Noise = .15 }, func(c *reporttest.CellSpec) { c.Noise = .3 }
@@ -98,7 +98,7 @@ func answerCases() map[string]assessCase {
 		"not opened": {cells: []reporttest.CellSpec{disk}, change: targets(func(ts []iotax.TargetInfo) []iotax.TargetInfo {
 			return append(ts, iotax.TargetInfo{Name: "a", Err: "gone"})
 		}), want: "No target could be compared with disk: see the notes."},
-		"one of two":    {cells: []reporttest.CellSpec{disk, loss, condemned}, want: "4k read on a is 2.0× slower than on disk."},
+		"one of two":    {cells: []reporttest.CellSpec{disk, loss, invalid}, want: "4k read on a is 2.0× slower than on disk."},
 		"alone":         {cells: []reporttest.CellSpec{disk}, want: "Only disk was measured: there is nothing to compare it with."},
 		"other work":    {cells: []reporttest.CellSpec{disk, {Target: "a", Workload: "put", Values: map[string]float64{"upload.bandwidth": 1}}}, change: func(r *iotax.Run, _ []*iotax.Trial) { reporttest.Against(r, "a", "nobody") }, want: "No two targets did the same work: nothing can be compared."},
 		"never ran":     {cells: []reporttest.CellSpec{disk}, change: func(r *iotax.Run, ts []*iotax.Trial) { r.Targets[0].Err = "gone"; r.Targets = r.Targets[:1]; clear(ts) }, want: "Nothing was measured: disk could not be opened."},
@@ -223,13 +223,13 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"the same within ± ", "sentence/the sum of all", "sentence/not fair"},
 	{"too noisy", "sentence/the sum of all", "sentence/not fair"},
 	{"too few ", "sentence/too few", "sentence/sure"},
-	{"without a verdict", "sentence/condemned", "sentence/not fair"},
+	{"without a verdict", "sentence/sum of invalid", "sentence/not fair"},
 	{"Of %d comparisons: %s. ", "sentence/not fair", "answer/alone"},
 	{"The trials were imported and not measured in turns: nothing shows whether the comparison is fair.", "sentence/imported is not fair", "sentence/fair"},
 	{"No check found a problem.", "sentence/fair", "sentence/not fair"},
 	{"Warnings: ", "sentence/not fair", "sentence/fair"},
-	{"Invalid results: ", "sentence/condemned", "sentence/fair"},
-	{". Warnings: ", "sentence/condemned and doubted", "sentence/condemned"},
+	{"Invalid results: ", "sentence/sum of invalid", "sentence/fair"},
+	{". Warnings: ", "sentence/sum of invalid and doubted", "sentence/sum of invalid"},
 	{" (%s: one at a time takes %s)", "sentence/memory below", "sentence/a device"},
 	{"%s is the memory of the machine below, not a device%s: against a device, the other targets would keep a larger share of the speed.", "sentence/memory below", "sentence/memory of the others"},
 

@@ -199,9 +199,9 @@ func Generated(r *report.Report) string {
 	return s + "."
 }
 
-// counts returns the number of starts in each mood, as text. See stat.StartSpread.Moods.
-func counts(moods [][]int) (out []string) {
-	for _, m := range moods {
+// counts returns the number of starts in each mode, as text. See stat.StartSpread.Modes.
+func counts(modes [][]int) (out []string) {
+	for _, m := range modes {
 		out = append(out, strconv.Itoa(len(m)))
 	}
 	return out
@@ -234,15 +234,15 @@ func Starts(r *report.Report) string {
 		text += ", between rounds " + sd(most.Within)
 	}
 	text += " (" + cell + ")."
-	if n := len(most.Moods); n > 1 {
-		text += fmt.Sprintf(" There are %d speeds, in %s starts (the worst first)", n, format.Enumerate(counts(most.Moods), n, ""))
+	if n := len(most.Modes); n > 1 {
+		text += fmt.Sprintf(" There are %d speeds, in %s starts (the worst first)", n, format.Enumerate(counts(most.Modes), n, ""))
 		if fact, values := r.Separates(moody); fact != "" {
 			text += fmt.Sprintf("; they differ in %s: %s", fact, format.Clean(strings.Join(values, ", ")))
 		}
 		text += "."
 	}
 	if r.Lacks() == "start" {
-		text += fmt.Sprintf(" Fewer than %d starts that agree may share a mood, so they have no verdict.", stat.LeastTrials)
+		text += fmt.Sprintf(" Fewer than %d starts that agree may share a mode, so they have no verdict.", stat.LeastTrials)
 	}
 	return text
 }

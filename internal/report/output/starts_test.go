@@ -91,10 +91,10 @@ func TestStarts(t *testing.T) {
 		t.Errorf("expectation: one start %v, six %v", a, b)
 	}
 	s := details(six)
-	if !strings.Contains(s, "6 starts; standard deviation of the ratio: between starts 14 %, between rounds ") || !strings.Contains(s, "(guest / 4k read).") || strings.Contains(s, "may share a mood") {
+	if !strings.Contains(s, "6 starts; standard deviation of the ratio: between starts 14 %, between rounds ") || !strings.Contains(s, "(guest / 4k read).") || strings.Contains(s, "may share a mode") {
 		t.Errorf("six starts:\n%s", s)
 	}
-	if x := row(three); !x.Ratio.Bounded() || x.Ratio.Starts.Agree || !(x.Ratio.HalfWidth() > 2*row(six).Ratio.HalfWidth()) || strings.Contains(details(three), "may share a mood") {
+	if x := row(three); !x.Ratio.Bounded() || x.Ratio.Starts.Agree || !(x.Ratio.HalfWidth() > 2*row(six).Ratio.HalfWidth()) || strings.Contains(details(three), "may share a mode") {
 		t.Errorf("three starts that differ: %+v", x.Ratio)
 	}
 	if x, e := row(agree), agree.Expected[0]; x.Verdict != stat.TooFew || x.Ratio.Bounded() || !x.Ratio.Starts.Agree || e.Outcome != expect.Undecided || e.Why != "too few starts" {
@@ -108,7 +108,7 @@ func TestStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for out, wants := range map[string][]string{
-		details(agree): {"Fewer than 6 starts that agree may share a mood, so they have no verdict.", "Too few starts for a verdict: 1 of 1", "--restarts 6", "3 starts that agree may share a mood; a verdict needs 6 starts"},
+		details(agree): {"Fewer than 6 starts that agree may share a mode, so they have no verdict.", "Too few starts for a verdict: 1 of 1", "--restarts 6", "3 starts that agree may share a mode; a verdict needs 6 starts"},
 		short.String(): {"No verdict yet against disk.", "Too few for a verdict: 3 starts of 6.", "(1.2× slower)"},
 	} {
 		for _, want := range wants {
