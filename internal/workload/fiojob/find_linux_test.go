@@ -161,6 +161,7 @@ func kneeStudy(tb testing.TB, j *fioJob, targets []*iotax.Target, seed uint64) [
 // The intervals of a study contain the limits of two servers with token buckets, and their ratio.
 func TestFindsTheKneesOfTokenBuckets(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	j, targets, limits := knees(t, 1000, 1500)
 	study := func(seed uint64) bool {
 		found := kneeStudy(t, j, targets, seed)

@@ -25,6 +25,7 @@ import (
 // On a target that can serve the plan's rate, fio offers and completes that rate.
 func TestRateIsOffered(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	j := rated(t, "3000/s")
 	ctx, target := worktest.CtxFor(t), worktest.Target(host.Local(), worktest.TempIn(t, "/dev/shm"))
 	ready(ctx, t, j, target)
