@@ -3,18 +3,30 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"iotax"
 	"iotax/internal/kinds"
 	"iotax/internal/plan/schema"
 	"iotax/internal/report/export"
 	"iotax/internal/suite"
 	"iotax/internal/terminal"
 )
+
+// program returns the command that starts iotax from the user's shell: as typed, or "iotax" if PATH finds it.
+func program() string {
+	if _, err := exec.LookPath("iotax"); err == nil || !strings.ContainsRune(os.Args[0], filepath.Separator) {
+		return "iotax"
+	}
+	return iotax.Quote(os.Args[0])
+}
 
 // release and builtFrom contain the release and the commit. The linker sets them (see the Makefile).
 var release, builtFrom string
@@ -81,7 +93,7 @@ func (a *app) versionCommand() *cobra.Command {
 func (a *app) suitesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "suites",
-		Short: "List the built-in plans",
+		Short: "List the suites, which are built-in plans: quick, etcd, …",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if a.json {

@@ -91,7 +91,7 @@ func (a *app) writeComparison(w io.Writer, c *compare.Comparison, format string)
 		}
 		details += " --details"
 	}
-	return output.ComparisonText(w, c, details, text.Options{Width: terminal.Width(w, 100), Color: terminal.Color(w)})
+	return output.ComparisonText(w, c, details, text.Options{Width: terminal.Width(w, 100), Color: terminal.Color(w), Program: program()})
 }
 
 // An opener reads runs from exported files and from the store. It opens the store when it is first needed.

@@ -39,7 +39,7 @@ cannot be read, demo first downloads one into the cache.`,
 			if err := a.run(c.Context(), &fl, []string{demoSuite}); err != nil || !out.writes("txt") {
 				return err
 			}
-			_, err = fmt.Fprintln(a.out, "Yours    iotax run quick DIR DIR  compares two directories of yours") // aligned with the report's last lines
+			_, err = fmt.Fprintln(a.out, "Yours    "+program()+" run quick DIR1 DIR2") // aligned with the report's last lines
 			return err
 		},
 	}

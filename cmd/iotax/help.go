@@ -22,7 +22,7 @@ const (
 	groupOutput     = "Output"
 	groupSafety     = "Safety"
 	groupShards     = "Several hosts, Kubernetes"
-	groupGlobal     = "All commands"
+	groupGlobal     = "Flags of all commands"
 )
 
 var flagGroups = []string{"", groupWhat, groupHowLong, groupConditions, groupOutput, groupSafety, groupShards, groupGlobal}

@@ -30,7 +30,7 @@ func (a *app) lintCommand() *cobra.Command {
 	var out outlet
 	c := &cobra.Command{
 		Use:   "lint FILE… | DIRECTORY | SUITE | 'fio --name=…'",
-		Short: "Find what makes a comparison wrong in jobs, plans and results",
+		Short: "Find mistakes in jobs, plans and results that spoil a comparison",
 		Long: `lint reads fio job files, fio command lines, iotax plans and fio's results, and
 reports mistakes: where, why, and a hint. "-" is standard input. Write a command
 line in quotes or behind "--"; lint also reads the job files that it names. In

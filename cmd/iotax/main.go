@@ -233,15 +233,16 @@ func (a *app) root() *cobra.Command {
 interleaved rounds. It reports with confidence intervals how much slower each
 place is, where the loss arises, and whether the comparison was fair.
 
-The first place is the baseline. Existing files are safe: in each place iotax
-writes only into a new directory, iotax-…, and removes it at the end. It writes
-to a block device only if --destroy names it.
-
 A place is a directory, a block device, a disk or folder of a VM, a container, a
-pod, a bucket, or a directory of another host: iotax run --help shows how.`,
+pod, a bucket, or a directory of another host: iotax run --help shows how. Of
+several places, the first is the baseline.
+
+Existing files are safe: in each place iotax writes only into a new directory,
+iotax-…, and removes it at the end. It writes to a block device only if
+--destroy names it.`,
 		Example: `  iotax run /srv/data /mnt/nfs          is /mnt/nfs slower? (8 to 20 min)
   iotax run quick /srv/data /mnt/nfs    a first look (about a minute)
-  iotax run etcd /srv/data              is this disk fit for etcd?
+  iotax run etcd /srv/data              is this disk fast enough for etcd?
   iotax demo                            what a VM's disk and folders cost here`,
 		SilenceUsage: true, SilenceErrors: true,
 		Version: version(),

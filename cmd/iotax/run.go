@@ -423,7 +423,7 @@ func noComparison(rep *report.Report) error {
 func (a *app) document(rep *report.Report) func(io.Writer, string) error {
 	return func(w io.Writer, format string) error {
 		if format == "txt" && w == a.out {
-			return output.Text(w, rep, a.details, text.Options{Width: terminal.Width(w, output.TextWidth), Color: terminal.Color(w)})
+			return output.Text(w, rep, a.details, text.Options{Width: terminal.Width(w, output.TextWidth), Color: terminal.Color(w), Program: program()})
 		}
 		return output.Write(w, rep, format, a.details)
 	}

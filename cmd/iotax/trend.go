@@ -37,7 +37,7 @@ func (a *app) trendCommand() *cobra.Command {
 	var within int
 	c := &cobra.Command{
 		Use:   "trend [RUN]",
-		Short: "Follow a number over saved runs; fail if it changed",
+		Short: "Show how a result changed over saved runs; fail if it did",
 		Long: `trend follows numbers of the runs that have the name of RUN, by default of the
 latest run, and finds where they changed for good (change points). Without
 --target and --workload it follows every cell of RUN.

@@ -41,7 +41,7 @@ func (a *app) tuneCommand() *cobra.Command {
 	var fl tuneFlags
 	c := &cobra.Command{
 		Use:   "tune PLAN.yaml | [DIRECTORY] TARGET --for METRIC",
-		Short: "Find the options of a disk, share or mount that measure best",
+		Short: "Find the fastest options of a disk, share or mount",
 		Long: `tune finds the best combination of the options that a plan lists, without
 measuring all of them. The last target of the plan has lists of values, as in
 cache: [writeback, none]. The first value of each list is the present one. For a

@@ -16,5 +16,5 @@ func (r *Report) Banner() string {
 	if len(r.Emulated()) == 0 {
 		return ""
 	}
-	return "Guests were EMULATED (QEMU TCG): do not publish. KVM usually costs far less."
+	return "Guests were EMULATED (QEMU TCG): do not publish. KVM is usually far faster."
 }

@@ -64,27 +64,21 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 	case worst != nil:
 		tell(worst, SaysLoss)
 		words := format.ContrastOf(worst.s.Metric, worst.s.Better, worst.s.Unit)
-		switch tied := tied(*worst, cells); {
-		case len(targets) == 1 || words.Worse != "slower":
+		if len(targets) == 1 || words.Worse != "slower" {
 			if judged > 1 {
 				out.Text = "Largest loss: "
 			}
 			out.Text += than(*worst, format.Contrast.Estimate, a.named(worst.r.Target))
-		case len(tied) == 1:
-			out.Text = a.named(worst.r.Target) + " is the slowest: " + than(*worst, format.Contrast.Estimate, "")
-		default:
-			out.Figures = nil
-			var names []string
-			var ratios []stat.Interval
-			for _, c := range tied {
-				out.Figures = append(out.Figures, c.figure())
-				names, ratios = append(names, c.r.Target), append(ratios, c.r.Ratio.Interval)
-			}
-			are := " are the slowest: "
-			if len(tied) == len(targets) {
-				are = " are slower: "
-			}
-			out.Text = a.named(names...) + are + than(*worst, func(c format.Contrast, _ stat.Interval) string { return c.Range(ratios) }, "")
+			break
+		}
+		out.Text = a.named(worst.r.Target) + " is the slowest: " + than(*worst, format.Contrast.Estimate, "")
+		var others []string
+		for _, c := range tied(*worst, cells) {
+			out.Figures = append(out.Figures, c.figure())
+			others = append(others, c.r.Target+" ("+words.Estimate(c.r.Ratio.Interval)+")")
+		}
+		if others != nil {
+			out.Text += ". " + format.Enumerate(others, format.Listed, "target") + " may be as slow"
 		}
 	case best != nil:
 		tell(best, SaysGain)
@@ -173,41 +167,24 @@ func (a *assessing) failedAll() string {
 	return strings.TrimSuffix(why, ".")
 }
 
-// tied returns the worst cell, followed by the other losses in the same section whose intervals overlap the interval of
-// the worst cell.
-func tied(worst assessed, cells []assessed) []assessed {
-	out := []assessed{worst}
+// tied returns the other losses in the section of the worst cell that may be as large, the largest first.
+func tied(worst assessed, cells []assessed) (out []assessed) {
 	for _, c := range cells {
 		if c.s == worst.s && c.r != worst.r && c.r.Verdict == stat.Worse && c.r.Against == worst.r.Against &&
 			!stat.Apart(c.r.Ratio.Interval, worst.r.Ratio.Interval) {
 			out = append(out, c)
 		}
 	}
-	slices.SortStableFunc(out[1:], func(x, y assessed) int { return cmp.Compare(x.r.Ratio.Estimate, y.r.Ratio.Estimate) })
+	slices.SortStableFunc(out, func(x, y assessed) int { return cmp.Compare(x.r.Ratio.Estimate, y.r.Ratio.Estimate) })
 	return out
 }
 
-func both(n int) string {
-	if n == 2 {
-		return "both"
+// named returns the name of a target, marked if it is emulated.
+func (a *assessing) named(name string) string {
+	if a.Target(name).Emulated() {
+		name += " (emulated)"
 	}
-	return "all"
-}
-
-// named returns a list of targets in which the emulated ones are marked: "guest 9p and guest nfs (both emulated)".
-func (a *assessing) named(names ...string) string {
-	emulated := 0
-	marked := slices.Clone(names)
-	for i, name := range names {
-		if a.Target(name).Emulated() {
-			emulated++
-			marked[i] += " (emulated)"
-		}
-	}
-	if len(names) > 1 && emulated == len(names) {
-		return format.Enumerate(names, format.Listed, "target") + " (" + both(len(names)) + " emulated)"
-	}
-	return format.Enumerate(marked, format.Listed, "target")
+	return name
 }
 
 // than returns a text that compares one cell with its reference: "4k random read is 33× slower than on host disk". If

@@ -82,10 +82,10 @@ func banner(r *report.Report) (out []string) {
 	}
 	out = append(out, lost(r, "failed", func(t *report.Trial) string { return t.Err })...)
 	out = append(out, lost(r, "discarded", func(t *report.Trial) string { return t.Discarded })...)
-	var served []string
+	var served, at []string // the targets and the workloads of the results that a cache answered
 	for _, c := range cellsOf(r) {
 		if c.cached(r) {
-			served = append(served, c.r.Target+" / "+c.s.Workload)
+			served, at = append(served, c.r.Target), append(at, c.s.Workload)
 		}
 	}
 	if len(others) > 1 || len(others) == 1 && len(out)+len(served) > 0 { // summarize the other reasons in one line
@@ -93,9 +93,9 @@ func banner(r *report.Report) (out []string) {
 	}
 	out = append(out, others...)
 	switch n := len(served); {
-	case n == 1:
-		out = append(out, "Cached, so invalid: "+served[0]+".")
-	case n > 1:
+	case n > 0 && n <= 2 && at[0] == at[n-1]:
+		out = append(out, "Cached, so invalid: "+format.Enumerate(served, n, "target")+" / "+at[0]+".")
+	case n > 0:
 		out = append(out, fmt.Sprintf("Cached, so invalid: %d results (a cache answered, not the disk).", n))
 	}
 	return out
@@ -345,7 +345,7 @@ func steps(r *report.Report, details bool) []block.Step {
 		steps = nil // there is nothing to draw
 	}
 	if len(r.Emulated()) > 0 {
-		steps = slices.Insert(steps, 0, block.Step{Name: "First", Command: "iotax doctor", About: "what KVM needs here"})
+		steps = slices.Insert(steps, 0, block.Step{Name: "First", Command: "iotax doctor", About: "shows how to get KVM"})
 	}
 	for _, f := range r.Run.Findings {
 		command, about, ok := strings.Cut(f.Hint, " measures the rest, in ")
@@ -370,7 +370,7 @@ func steps(r *report.Report, details bool) []block.Step {
 				budget = fmt.Sprintf(" --budget %.0fm", 5*math.Ceil(1.25*took.Minutes()/5))
 			}
 		}
-		steps = append(steps, block.Step{Name: "Redo", Command: again(r.Run.Environment[iotax.FactCommand], "--trial "+quoted.String()+budget), About: "the same, " + about(took)})
+		steps = append(steps, block.Step{Name: "Redo", Command: again(r.Run.Environment[iotax.FactCommand], "--trial "+quoted.String()+budget), About: "longer trials, " + about(took)})
 	}
 	if details {
 		steps = append(steps, block.Step{Name: "Trials", Command: "iotax show " + id, About: "every trial"})

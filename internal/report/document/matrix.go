@@ -214,6 +214,9 @@ func (m *making) cell(target, work string) block.Cell {
 		out.Bar = []block.Part{{Share: 1 / r.Ratio.Estimate / m.longest}}
 	case stat.Better:
 		out.Text, out.Short, out.Tone = words.Interval(r.Ratio.Interval), words.Estimate(r.Ratio.Interval), block.Good
+		if slices.ContainsFunc(r.Notes, func(k int) bool { return m.Report.Notes[k-1].Rule == rules.GuestBeatsHost.ID }) {
+			out.Notes = append(out.Notes, m.note("Faster than the storage below it: perhaps a cache of the host answered.")...)
+		}
 	case stat.Equivalent, stat.BelowMargin:
 		out.Text, out.Tone = "same", block.Quiet
 	case stat.Inconclusive:

@@ -149,36 +149,31 @@ func tiles(r *report.Report, answer assess.Sentence) []block.Tile {
 		others = append(others, fmt.Sprintf("%d invalid", n))
 	}
 	worse.About = strings.Join(others, ", ")
-	largest := block.Tile{Name: "Largest loss", Figure: "none confirmed", Tone: block.Quiet, Link: "#ratios"}
+	largest := block.Tile{Name: "Worst result", Figure: "none confirmed", Tone: block.Quiet, Link: "#ratios"}
 	if answer.Kind == assess.SaysLoss {
-		var names []string
-		var ratios []stat.Interval
-		for _, f := range answer.Figures {
-			names, ratios = append(names, f.Target), append(ratios, *f.Ratio)
-		}
 		f := answer.Figures[0]
 		i := slices.IndexFunc(r.Sections, func(s report.Section) bool { return s.Workload == f.Workload && s.Metric == f.Metric })
 		s := r.Sections[i]
-		largest.Figure, largest.Tone = format.ContrastOf(s.Metric, s.Better, s.Unit).Range(ratios), block.Bad
-		largest.About = format.Enumerate(names, format.Listed, "target") + ", " + f.Workload
+		largest.Figure, largest.Tone = format.ContrastOf(s.Metric, s.Better, s.Unit).Estimate(*f.Ratio), block.Bad
+		largest.About = f.Target + ", " + f.Workload
 	} else {
 		worse.Tone = block.Quiet
 	}
 	measured := block.Tile{Name: "Measured in", Figure: format.Plural(r.Protocol.MostRounds, r.Counted()), About: "95 % intervals", Tone: block.Strong, Link: "#how"}
 	if r.Protocol.Trial > 0 {
-		measured.About = "of trials of " + r.Protocol.Trial.String() + ", 95 % intervals"
+		measured.About = "trials of " + r.Protocol.Trial.String() + ", 95 % intervals"
 	}
 	const fromChecks = "from the checks"
-	fair := block.Tile{Name: "Fairness", Figure: "no objection", About: "no check found anything wrong", Tone: block.Quiet,
+	fair := block.Tile{Name: "Caveats", Figure: "none", About: "no check found a problem", Tone: block.Quiet,
 		Link: "#how"}
 	severe := count(r)
 	switch warned := severe[iotax.Warning]; {
 	case cached > 0 && cached == invalid:
-		fair = block.Tile{Name: "Fairness", Figure: format.Plural(cached, "result") + " " + format.Cached, About: "so invalid"}
+		fair = block.Tile{Name: "Caveats", Figure: format.Plural(cached, "result") + " " + format.Cached, About: "so invalid"}
 	case invalid > 0:
-		fair = block.Tile{Name: "Fairness", Figure: format.Plural(invalid, "result") + " invalid", About: "see the warnings"}
+		fair = block.Tile{Name: "Caveats", Figure: format.Plural(invalid, "result") + " invalid", About: "see the warnings"}
 	case severe[iotax.Invalid]+warned > 0:
-		fair = block.Tile{Name: "Fairness", Figure: severities(severe), About: fromChecks, Tone: block.Unsure, Link: "#notes"}
+		fair = block.Tile{Name: "Caveats", Figure: severities(severe), About: fromChecks, Tone: block.Unsure, Link: "#notes"}
 	}
 	if invalid > 0 {
 		fair.Tone, fair.Link = block.Bad, "#notes"
@@ -186,7 +181,7 @@ func tiles(r *report.Report, answer assess.Sentence) []block.Tile {
 	if len(r.Emulated()) > 0 {
 		about := fair.Figure
 		if fair.Tone == block.Quiet {
-			about = "no other objection"
+			about = "no other caveat"
 		}
 		fair = block.Tile{Name: fair.Name, Figure: "emulated guests", About: about, Tone: block.Bad, Link: fair.Link}
 	}

@@ -44,41 +44,6 @@ func (c Contrast) Estimate(i stat.Interval) string {
 	return c.side(i.Estimate, factor(i.Estimate) >= asTimes)
 }
 
-// Range formats several ratios on the same side of 1: "40× and 38× slower" for two ratios, in the given order, "38 to
-// 42× slower" for more, or "at least 30× slower" if an interval is too wide to print. It avoids a dash, which would
-// look like an interval.
-func (c Contrast) Range(of []stat.Interval) string {
-	least, most := of[0].Estimate, of[0].Estimate
-	open := false
-	for _, i := range of {
-		x := i.Estimate
-		if wide(i) {
-			x, open = i.Hi, true
-			if i.Lo > 1 {
-				x = i.Lo
-			}
-		}
-		if factor(x) < factor(least) {
-			least = x
-		}
-		if factor(x) > factor(most) {
-			most = x
-		}
-	}
-	times := factor(most) >= asTimes
-	switch from := c.amount(least, times); {
-	case open:
-		return "at least " + c.side(least, times)
-	case from == c.amount(most, times):
-		return c.side(most, times)
-	case len(of) == 2:
-		first := c.side(of[0].Estimate, times)
-		return first[:strings.LastIndexByte(first, ' ')] + " and " + c.side(of[1].Estimate, times)
-	default:
-		return from + " to " + c.side(most, times)
-	}
-}
-
 // Sides formats a bound below 1 and a bound above 1, both as multiples or both as percentages: "1.4× slower", "1.2×
 // faster".
 func (c Contrast) Sides(lo, hi float64) (worse, better string) {

@@ -62,27 +62,6 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-func TestRange(t *testing.T) {
-	of := func(lo, estimate, hi float64) stat.Interval {
-		return stat.Interval{Estimate: estimate, Lo: lo, Hi: hi, N: 6}
-	}
-	c := ContrastOf("", iotax.Up, iotax.PerSecond)
-	for want, is := range map[string][]stat.Interval{
-		"40× and 38× slower":   {of(1/48., 1/40., 1/36.), of(1/46., 1/38., 1/30.)},
-		"40× slower":           {of(1/48., 1/40.1, 1/36.), of(1/46., 1/39.8, 1/30.)},
-		"1.1× and 1.3× slower": {of(.85, .88, .9), of(.75, .78, .8)},
-		"1.1 to 1.3× slower":   {of(.85, .88, .9), of(.75, .78, .8), of(.8, .82, .85)},
-		"12 % and 10 % slower": {of(.85, .88, .9), of(.88, .9, .92)},
-		"1.3× and 1.4× faster": {of(1.2, 1.3, 1.4), of(1.3, 1.4, 1.5)},
-		"at least 11× slower":  {of(1/48., 1/40., 1/36.), of(1/90., 1/50., 1/11.)},
-		"at least 30× slower":  {of(1/34., 1/30., 1/28.), of(1/400., 1/90., 1/32.)},
-	} {
-		if got := c.Range(is); got != want {
-			t.Errorf("%v: %q, want %q", is, got, want)
-		}
-	}
-}
-
 var printed = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 
 // near reports whether the number printed as s equals x, apart from rounding at its last or its second digit.

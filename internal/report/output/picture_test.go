@@ -129,7 +129,7 @@ func TestPictureOfEmulatedGuests(t *testing.T) {
 	_, plain := pictures(t, report.New(run, trials))
 	run.Targets[1].Facts = map[string]string{"accel": "tcg"}
 	svg, img := pictures(t, report.New(run, trials))
-	if !strings.Contains(svg, "Guests were EMULATED (QEMU TCG): do not publish.</text>") || !strings.Contains(svg, "KVM usually costs far less.") {
+	if !strings.Contains(svg, "Guests were EMULATED (QEMU TCG): do not publish.</text>") || !strings.Contains(svg, "KVM is usually far faster.") {
 		t.Errorf("%s", svg)
 	}
 	below := img.Bounds()

@@ -4,6 +4,7 @@ package text
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/charmbracelet/lipgloss"
@@ -16,8 +17,9 @@ import (
 
 // Options describes the terminal.
 type Options struct {
-	Width int  // in columns; 0 means 80, and the minimum is 40
-	Color bool // use colours; the caller decides, depending on the terminal and NO_COLOR
+	Width   int    // in columns; 0 means 80, and the minimum is 40
+	Program string // replaces "iotax" in suggested commands, if not ""
+	Color   bool   // use colours; the caller decides, depending on the terminal and NO_COLOR
 }
 
 // A palette styles text, or leaves it unchanged. It uses the 16 base colours, which follow the user's theme.
@@ -55,16 +57,17 @@ func Write(w io.Writer, d block.Document, o Options) error {
 	if o.Width == 0 {
 		o.Width = 80
 	}
-	t := &writer{width: max(40, o.Width), pal: newPalette(o.Color)}
+	t := &writer{width: max(40, o.Width), program: o.Program, pal: newPalette(o.Color)}
 	t.blocks(d.Blocks)
 	_, err := io.WriteString(w, t.out.String())
 	return err
 }
 
 type writer struct {
-	out   strings.Builder
-	width int
-	pal   palette
+	out     strings.Builder
+	width   int
+	program string
+	pal     palette
 }
 
 func (t *writer) line(s string) {
@@ -173,8 +176,12 @@ func (t *writer) notes(notes []block.Note) {
 
 func (t *writer) steps(steps []block.Step) {
 	name, command := 0, 0
-	for _, s := range steps {
+	steps = slices.Clone(steps)
+	for i, s := range steps {
 		name = max(name, ansi.StringWidth(s.Name))
+		if rest, ok := strings.CutPrefix(s.Command, "iotax "); ok && t.program != "" {
+			steps[i].Command = t.program + " " + rest
+		}
 	}
 	for _, s := range steps {
 		if w := ansi.StringWidth(s.Command); name+2+w+2+ansi.StringWidth(s.About) <= t.width {
