@@ -179,6 +179,15 @@ func short(r *report.Report, a assess.Assessment, tight bool) block.Document {
 		if more > 0 {
 			d.Blocks = append(d.Blocks, block.Paragraph{Text: format.Plural(more, "more row") + ": --details", Joined: true})
 		}
+		var failed []string // they have no rows in these tables
+		for _, t := range r.Targets() {
+			if t.Err != "" {
+				failed = append(failed, t.Name)
+			}
+		}
+		if failed != nil {
+			d.Blocks = append(d.Blocks, block.Paragraph{Text: "Could not be opened: " + format.Enumerate(failed, format.Listed, "target") + " (--details).", Tone: block.Bad, Joined: true})
+		}
 	} else {
 		d.Blocks = append(d.Blocks, matrix(r, a, tight)...)
 	}

@@ -270,3 +270,24 @@ func TestTextFits(t *testing.T) {
 		}
 	})
 }
+
+// Suggested commands start iotax as the user did.
+func TestProgramAsTyped(t *testing.T) {
+	r := report.New(reporttest.ThroughALine())
+	var out strings.Builder
+	if err := Text(&out, r, false, text.Options{Width: 80, Program: "bin/iotax"}); err != nil {
+		t.Fatal(err)
+	}
+	if s := out.String(); !strings.Contains(s, "  bin/iotax report ") || strings.Contains(s, " iotax ") {
+		t.Error(s)
+	}
+}
+
+// The tables of a layout have no rows for targets that could not be opened, so the short report names these targets.
+func TestLayoutNamesFailedTargets(t *testing.T) {
+	run, trials := reporttest.ThroughALine()
+	run.Targets = append(run.Targets, iotax.TargetInfo{Name: "pod", Err: "no cluster"})
+	if s := shortText(t, report.New(run, trials), 80); !strings.Contains(s, "\nCould not be opened: pod (--details).\n") {
+		t.Error(s)
+	}
+}

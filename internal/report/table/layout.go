@@ -30,8 +30,8 @@ func Layout(r *report.Report) []block.Table {
 	return out
 }
 
-// Worst keeps the rows with the largest losses that fit into the given number of lines. It removes references to notes.
-// `more` is the number of omitted rows.
+// Worst keeps the rows with the largest losses that fit into the given number of lines. It removes references to notes
+// and the columns of single rounds. `more` is the number of omitted rows.
 func Worst(all []block.Table, lines int) (out []block.Table, more int) {
 	type place struct{ table, row int }
 	var order []place
@@ -68,7 +68,14 @@ func Worst(all []block.Table, lines int) (out []block.Table, more int) {
 			}
 		}
 		if t.Rows = rows; rows != nil {
-			out = append(out, t.Filled(len(t.Head)-1))
+			t = t.Filled(len(t.Head) - 1)
+			var columns []int
+			for k, head := range t.Head {
+				if !strings.HasPrefix(head, "#") {
+					columns = append(columns, k)
+				}
+			}
+			out = append(out, t.Columns(columns...))
 		}
 	}
 	return out, len(order) - len(kept)
