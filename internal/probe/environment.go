@@ -262,8 +262,8 @@ func hypervisor(g, cpu map[string]string, kernel string) string {
 		{"Google Compute", "google"}, {"Virtual Machine", "microsoft"}, {"Xen", "xen"}, {"Parallels", "parallels"},
 		{"Apple Virtualization", "apple"}, {"OpenStack", "openstack"}, {"BHYVE", "bhyve"},
 	} {
-		// EC2's bare-metal instances have the same vendor as its virtual machines, but their product ends in ".metal".
-		if strings.Contains(dmi, x.word) && !strings.HasSuffix(dmi, ".metal") {
+		// EC2's bare-metal instances have the same vendor as its virtual machines, but ".metal" in their product, as in "m7i.metal-24xl".
+		if strings.Contains(dmi, x.word) && !strings.Contains(dmi, ".metal") {
 			return x.name
 		}
 	}

@@ -63,7 +63,7 @@ func TestHypervisor(t *testing.T) {
 		want string
 	}{
 		{map[string]string{"virt": "kvm\n", "vendor": "Amazon EC2"}, "hypervisor", "", "kvm"},
-		{map[string]string{"vendor": "Amazon EC2\n", "product": "m5.metal\n"}, "fpu", "", "none"},
+		{map[string]string{"vendor": "Amazon EC2\n", "product": "m7i.metal-24xl\n"}, "fpu", "", "none"},
 		{map[string]string{"vendor": "Amazon EC2\n", "product": "m5.large\n"}, "fpu hypervisor", "", "amazon"},
 		{map[string]string{"vendor": "Microsoft Corporation", "product": "Virtual Machine"}, "hypervisor", "", "microsoft"},
 		{map[string]string{"vendor": "Microsoft Corporation", "product": "Surface Laptop"}, "fpu", "", "none"},

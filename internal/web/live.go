@@ -139,8 +139,7 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 		if !sec.First {
 			continue
 		}
-		l := laneView{Workload: format.Clean(sec.Workload), Done: rep.Protocol.Rounds[sec.Workload], Most: m.Rounds.Max}
-		l.Done = wholeRounds(rep, sec.Workload, targets[sec.Workload])
+		l := laneView{Workload: format.Clean(sec.Workload), Done: wholeRounds(rep, sec.Workload, targets[sec.Workload]), Most: m.Rounds.Max}
 		l.Rounds = fmt.Sprintf("%d rounds", l.Done)
 		if l.Most > 0 {
 			l.Rounds = fmt.Sprintf("round %d of %d", l.Done, l.Most)
