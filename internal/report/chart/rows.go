@@ -152,7 +152,7 @@ func (r Rows) draw() *canvas {
 			}
 			if columns[0] > 0 {
 				class := "head"
-				if row.Mark == Hollow { // an estimate without a verdict
+				if row.Mark == Hollow || row.Mark == Cross { // an estimate without a verdict
 					class = "note"
 				}
 				c.text(columns[0], mid, class, "", figure[0])
