@@ -170,7 +170,7 @@ func (r *Result) runtime() time.Duration {
 
 // extend appends the rates between reports a and b of one group to series.
 func extend(series []iotax.Series, a, b *Result) []iotax.Series {
-	out := series // this may overwrite series, which the caller no longer uses
+	out := series // shares memory with series, which the caller no longer uses
 	add := func(name, unit string, at, v float64) {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return

@@ -117,7 +117,7 @@ func (t *textReader) take() []textReport {
 // maxRows limits the number of jobs of a process.
 const maxRows = 4096
 
-const maxTextLine = 1 << 16 // lines of a report are shorter; a binary file may have a line of gigabytes
+const maxTextLine = 1 << 16 // the lines of a report are shorter; a line of a binary file may be gigabytes long
 
 // read reads one line.
 func (t *textReader) read(raw []byte, start, line, end int) {

@@ -13,11 +13,11 @@ const (
 	// The following verdicts do not come from an interval.
 
 	TooFew           Verdict = "too few trials" // fewer than LeastTrials trials are valid, so there is no interval
-	NotRanked        Verdict = "not ranked"     // different durability, or a metric without a better direction
+	NotRanked        Verdict = "not ranked"     // the sides differ in durability, emulation or work, lack a common baseline, or neither direction of the metric is better
 	NotComparable    Verdict = "not comparable" // a check found that the result is invalid
 	TooManyDiscarded Verdict = "invalid"        // more than MaxDiscarded of the trials were discarded
 	NoResult         Verdict = "no result"      // the target could not be opened, or every trial failed
-	NoVerdict        Verdict = ""               // the baseline itself
+	NoVerdict        Verdict = ""               // nothing to judge: the baseline itself, or a row without a reference
 )
 
 // MaxDiscarded is the maximum share of discarded trials. With a larger share, the cell is invalid.

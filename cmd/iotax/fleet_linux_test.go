@@ -58,7 +58,7 @@ spec:
 	fleet := func(id string, more ...string) []string {
 		return append([]string{"run", plan, "--kubernetes", "--pod", template, "--pod-image", fleetImage, "--calibrate=no", "--id", id}, more...)
 	}
-	// gone waits until the cluster has no objects of the run id. The pods of a run have already ended when iotax ends.
+	// gone waits until the cluster has no objects of these kinds that belong to the run.
 	gone := func(id, kinds string) {
 		t.Helper()
 		var left string

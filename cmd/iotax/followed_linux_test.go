@@ -119,8 +119,8 @@ func TestFollowedHints(t *testing.T) {
 	}
 }
 
-// unfollowed maps a rule whose hint contains settings that TestFollowedHints does not follow to the reason, or to the
-// test that follows the hint.
+// unfollowed lists the rules whose hints contain settings, but are not followed by TestFollowedHints. The value is the
+// reason, or the test that follows the hint instead.
 var unfollowed = map[string]string{
 	"cache-served":          "needs a cache below direct I/O: TestFindsTheHostsCache has cache: none as its clean twin",
 	"write-absorbed":        "the same",

@@ -72,7 +72,8 @@ func TestEmptyWords(t *testing.T) {
 	}
 }
 
-// rm lists the runs that it would remove. Without a terminal it needs --yes. It never removes a run that still runs.
+// rm lists the runs that it would remove. Without a terminal it needs --yes. It never removes a run whose process is
+// alive. If the process is on another host, it needs --force.
 func TestRemovalIsMeant(t *testing.T) {
 	died := leftover.Self()
 	died.Start++ // an earlier process with the same process id

@@ -118,7 +118,7 @@ func TestSkipped(t *testing.T) {
 	}
 }
 
-// A date selects the last commit of that day.
+// A date selects the last commit up to the end of that day.
 func TestCommitOfDate(t *testing.T) {
 	repo, commits := history(t, 5) // one a day from 2025-01-01
 	for revision, want := range map[string]int{"2025-01-03": 2, "HEAD~1": 3, "2030-01-01": 4} {

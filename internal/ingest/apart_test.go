@@ -12,8 +12,8 @@ import (
 	"iotax"
 )
 
-// The names of workloads include each option that differs between any two results, regardless of the order of the
-// results.
+// The names of workloads include each option that makes the work of two results different, regardless of the order of
+// the results. They do not include file names, run times, explicit defaults, or other spellings of the same value.
 func TestApartInAnyOrder(t *testing.T) {
 	text := func(bs string) string {
 		head := ""

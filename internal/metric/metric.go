@@ -153,8 +153,8 @@ func List(all []Metric) string {
 	return strings.Join(parts, ", ")
 }
 
-// Derive computes values of a new trial from its other data and adds those that are missing: the quantiles of its
-// histograms with enough observations beyond them, the maximum, stalls, and the CPU cost of an I/O.
+// Derive computes values of a new trial from its other data and adds those that are missing: stalls, the CPU cost of an
+// I/O, and for each histogram its maximum and the quantiles beyond which it has enough observations.
 func Derive(t *iotax.Trial) {
 	add := func(name, unit string, better iotax.Better, v float64) {
 		if _, there := t.Value(name); !there && v > 0 && !math.IsInf(v, 0) {

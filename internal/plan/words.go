@@ -137,7 +137,7 @@ type words struct {
 
 const maxWord = 4096 // bytes; PATH_MAX of Linux
 
-// begin creates the node of a word. If the word is empty, too long, or contains a password or a control
+// begin creates the node of a word. If the word is empty, too long or not UTF-8, or contains a password or a control
 // character, begin reports an error and returns false.
 func (w *words) begin(what string, i int, text string, of int) (*syntax.Node, bool) {
 	w.begun++

@@ -47,7 +47,7 @@ type engine struct {
 	notReopened bool                                        // reopen failed
 
 	from   time.Time                       // when this process began the run; the budget counts from here
-	begun  time.Time                       // when the first trial began
+	begun  time.Time                       // when this process began to measure, after it had opened all targets
 	around map[schedule.Cell]time.Duration // assumed overhead of a trial (schedule.Costs.Around)
 	extra  map[string]stat.Timing          // measured overhead of a trial, by target
 }
@@ -568,7 +568,7 @@ func (e *engine) tally(ln *lane) {
 	}
 }
 
-// logRatios returns the log ratios of the first target that is compared with another, or nil if it has no valid round.
+// logRatios returns the log ratios of the first compared target that has a valid round, or nil if there is none.
 func (e *engine) logRatios(ln *lane) []float64 {
 	for _, t := range ln.targets {
 		if e.compared(ln, t) {

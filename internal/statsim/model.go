@@ -16,7 +16,7 @@ import (
 type Model struct {
 	Name string // the first word is the family: "M2 τ=30s σ=5%"
 	Gate bool   // the method promises 95 % coverage for this model
-	Text string // one line; models that differ only in a number share it
+	Text string // description in one line, which related models share
 
 	Sigma  float64 // standard deviation of E
 	Tail   tail    // shape of E

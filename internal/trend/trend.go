@@ -56,7 +56,7 @@ type Trend struct {
 
 // A Dot is the value of the metric in one run.
 type Dot struct {
-	Run    iotax.Run // without its plan
+	Run    iotax.Run // without its plan and findings
 	Value  stat.Interval
 	Unlike string // why the dot is excluded, or ""
 }
@@ -80,7 +80,7 @@ type Reader struct {
 
 // A point contains the values of a cell in one run.
 type point struct {
-	run      iotax.Run // without its plan
+	run      iotax.Run // without its plan and findings
 	baseline string
 	work     string // the settings of the workload on the target and the baseline
 	figures  []figure

@@ -26,8 +26,8 @@ type tab struct{ *browsertest.Tab }
 // js evaluates a script and returns its result as a string.
 func (b tab) js(script string) string { b.Helper(); return b.Eval("String(" + script + ")") }
 
-// fits checks that a page is readable and accessible in all window sizes, in the light and the dark theme, and usable
-// with a keyboard.
+// fits checks that a page is readable in all browsertest.Looks, that axe finds no fault in them (except in the
+// narrowest window), and that the page is usable with a keyboard.
 func (b tab) fits(page string) {
 	b.Helper()
 	for _, l := range browsertest.Looks {

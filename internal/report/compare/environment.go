@@ -32,7 +32,7 @@ var reported = []string{"fio", "latency"}
 // clock rates.
 var random = regexp.MustCompile(`iotax-[0-9a-z]+|\biotax\.[a-z]+=\S+ ?|\btsc_early_khz=\d+ ?`)
 
-// stable returns v without the parts that differ in each run.
+// stable returns v without the parts that differ from run to run. Generated directory names become "iotax-…".
 func stable(v string) string {
 	return strings.TrimSpace(random.ReplaceAllStringFunc(v, func(s string) string {
 		if strings.HasPrefix(s, "iotax-") {

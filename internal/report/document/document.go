@@ -455,9 +455,6 @@ func inOrder(r *report.Report) (items []block.Note) {
 	return items
 }
 
-// linesOfNote is the number of sentences of a note that a page shows without unfolding.
-const linesOfNote = 4
-
 // Note converts a note of a report to a block.
 func Note(n report.Note) block.Note {
 	tone := block.Quiet
@@ -469,7 +466,7 @@ func Note(n report.Note) block.Note {
 	}
 	shown := n.Sentences(report.ShownItems)
 	out := block.Note{Number: n.Number, Label: n.Rule, Level: string(n.Severity), Tone: tone, Text: strings.Join(shown, "; "), Hint: n.Hint}
-	if all := n.Sentences(0); len(all) > linesOfNote+1 || len(all) != len(shown) {
+	if all := n.Sentences(0); len(all) != len(shown) {
 		out.More = all
 	}
 	return out

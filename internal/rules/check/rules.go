@@ -5,7 +5,7 @@ package check
 // Limits of the rules. docs/dev/method.md lists their sources.
 const (
 	servedBelow     = 0.95  // bytes at the device ÷ bytes of the workload
-	foreignAbove    = 0.02  // share of the device's operations that other processes did
+	foreignAbove    = 0.02  // share of the device's operations, or bytes, of other processes
 	fewIOs          = 100   // with fewer I/Os, the share that reaches the next layer is unreliable
 	lineSlack       = 1.05  // bandwidth ÷ measured bandwidth of the line
 	stealAbove      = 0.02  // share of the CPU time that a hypervisor took
@@ -15,7 +15,7 @@ const (
 	fasterThanFlash = 25e-6 // s for one random read; flash takes longer
 	stallShare      = 0.01  // share of the usual rate; less counts as no I/O
 	stallRate       = 10.0  // 1/s: slower work always has pauses
-	stallAtEnd      = 3.0   // steps (1 s) without a log line; fio omits the last one or two
+	stallAtEnd      = 3.0   // steps of at least 1 s without a log line at the end; fio omits the last one or two lines
 	drainNote       = 0.01  // maximum excess of the measured time over the planned time, as a share
 	windowShort     = 0.95  // window ÷ planned window
 	busyThread      = 0.95  // CPU seconds of the generator ÷ thread seconds

@@ -295,7 +295,7 @@ func (r reading) foreignOther(used, other string) []iotax.Finding {
 		return nil
 	}
 	own, _ := r.value("own." + other + ".bytes")
-	strange := 1.0 // share of the operations that are not the trial's own
+	strange := 1.0 // share of the bytes in the other direction that are not the trial's own; 1 if unknown
 	if n, ok := r.value("device." + other + ".bytes"); ok && n > 0 {
 		strange = max(0, 1-own/n)
 	}

@@ -86,8 +86,9 @@ func overwritten(j *job, r *report) {
 	if j.waits(flushed) {
 		return
 	}
-	if !j.ours { // buffered-write-unsynced reports jobs without any flush
+	if !j.ours {
 		_, again := j.returns()
+		// buffered-write-unsynced reports jobs without any flush.
 		if !again || !j.on("end_fsync") && !j.on("fsync_on_close") || r.facts.Memory == 0 {
 			return
 		}

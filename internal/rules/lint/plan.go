@@ -14,7 +14,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// planRules check the targets of a plan.
+// planRules check where the I/O goes: the targets of a plan, and the paths in a job.
 var planRules = []rule{
 	{Rule: rules.GuestDiskCache, plan: guestDiskCache},
 	{Rule: rules.MemoryTarget, job: memoryJob, plan: memoryTarget},

@@ -32,7 +32,7 @@ type board struct {
 type boardRow struct {
 	workload      string
 	round, rounds int
-	counted       int     // number of valid rounds after the last round
+	counted       int     // number of valid rounds when the last round ended
 	repeated      bool    // the last round was not valid, so it is run again
 	half          float64 // half-width of the widest ratio; 0 if unknown
 	precision     float64
@@ -230,7 +230,7 @@ func (r *boardRow) interval() string {
 // eighths are the fill levels of a bar's last cell.
 var eighths = []rune(" ▏▎▍▌▋▊▉")
 
-// drawBar returns a bar of width columns in which n of most is filled.
+// drawBar returns a bar between two border columns. The share n/most of its `width` columns is filled.
 func drawBar(n, most, width int) string {
 	return drawShare(float64(n)/float64(max(1, most)), width)
 }

@@ -168,7 +168,8 @@ func TestCommandCanBePasted(t *testing.T) {
 	}
 }
 
-// A seed gives the same offsets on every target, and another seed gives different ones.
+// The same seed gives the same offsets, and another seed gives different ones. The highest bit of a seed is ignored,
+// because fio reads a signed number.
 func TestSeed(t *testing.T) {
 	w := open(t, "size", "64MiB", "ioengine", "null", "number_ios", "16")
 	tg := worktest.Target(host.Local(), t.TempDir())
