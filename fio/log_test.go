@@ -154,7 +154,7 @@ func TestLogsOfSingleIOs(t *testing.T) {
 func TestHistogramLogOfARealRun(t *testing.T) {
 	for _, coarseness := range []string{"0", "2"} {
 		dir := t.TempDir()
-		out := run(t, "--name=a", "--rw=randread", "--size=256m", "--ioengine=null", "--numjobs=2", "--rate_iops=20000", "--runtime=1s", "--time_based", "--write_hist_log="+dir+"/h",
+		out := run(t, "--name=a", "--rw=randread", "--size=256m", "--ioengine=null", "--numjobs=2", "--rate_iops=20000", "--runtime=3s", "--time_based", "--write_hist_log="+dir+"/h",
 			"--log_hist_msec=250", "--log_hist_coarseness="+coarseness, "--output-format=json+", "--group_reporting")
 		var logs []*Log
 		for _, n := range []string{"1", "2"} {
