@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// floors lists the imports from this module that each package may use. It matches docs/dev/architecture.md. Only
-// the command may import everything. The table omits the prefix internal/.
+// floors lists the imports from this module that each package may use. It matches docs/dev/architecture.md. The table
+// omits the prefix internal/. Commands, nested internal packages and the packages of testenv may import everything.
 var floors = map[string]string{
 	"iotax":              "",
 	"plan/syntax":        "",

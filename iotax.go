@@ -218,8 +218,8 @@ type Phase struct {
 	At   time.Duration `json:"at"`
 }
 
-// A Device is virtual hardware that a volume needs in a guest when the guest starts. Exactly one of Disk, Share and
-// Claim is set.
+// A Device is a disk, a share or a claim that a guest, a container or a pod must have when it starts. Exactly one of
+// Disk, Share and Claim is set.
 type Device struct {
 	ID    string // serial number of a disk, mount tag of a share: [a-z0-9-], at most 20 bytes
 	Disk  *Disk
@@ -259,10 +259,10 @@ type Disk struct {
 	Root int64 // size in bytes of a disk that the guest's root file system is written to; 0 for other disks
 }
 
-// A Share is a host directory that a guest mounts.
+// A Share is a host directory that a guest mounts, or a mount of a container.
 type Share struct {
-	Path     string // on the host
-	Type     string // virtiofs, 9p
+	Path     string // on the host; "" for the types volume and tmpfs
+	Type     string // of a guest: virtiofs, 9p; of a container: bind, volume, tmpfs
 	Binary   string // virtiofs daemon: program or path; "" means the installed one
 	Cache    string // virtiofs daemon: none, metadata, auto, always
 	Window   int64  // virtiofs: bytes of the guest's address space that map the host's page cache (DAX); 0 means none
@@ -293,9 +293,9 @@ type Place struct {
 	// did the I/O.
 	Backing string
 
-	// Guard is called directly before a trial. It is set for a device that trials write to and that other processes may
-	// use. It is also set for a directory that iotax created in a user's directory, because another user may have
-	// replaced it. An error prevents the trial. Guard is nil for other places.
+	// Guard is called directly before a workload does I/O at the place. It is set for a device that trials write to and
+	// that other processes may use. It is also set for a directory that iotax created in a user's directory, because
+	// another user may have replaced it. An error prevents the I/O. Guard is nil for other places.
 	Guard func(ctx context.Context) error
 
 	// Durability is the meaning of an acknowledged flush at this place.
@@ -336,7 +336,7 @@ type Target struct {
 
 	// Together contains the targets at which the workload runs at the same time, if this target represents several.
 	// Together is nil for a single target. Otherwise, Machine and Place are those of the first target in Together, and
-	// Noise is other work that runs at the same time.
+	// Noise, if not nil, is other work that runs at the same time.
 	Together []*Target
 	Noise    *Noise
 
@@ -352,8 +352,8 @@ type Noise struct {
 	At   []*Target
 }
 
-// Processes returns the processes on this host that serve the target, by label: those of its machine and of its
-// place.
+// Processes returns the processes on this host that serve the target, by label: those of its machine, of its place, and
+// of the targets in Together.
 func (t *Target) Processes() map[string][]int {
 	all := map[string][]int{}
 	serving := t.Serving
@@ -379,10 +379,10 @@ func (t *Target) Processes() map[string][]int {
 	return all
 }
 
-// A Volume creates a place and removes it. volume.Prepare creates the Volume on the machine that serves the place. The
-// place may be used on another machine. Caps is called before that machine starts, Attach after it has started, Detach
-// while it is still running, and Close after it has ended. Each method is called at most once and from one goroutine.
-// Detach and Close are also called after a failure, and must then undo the completed steps.
+// A Volume creates a place and removes it. volume.Prepare creates the Volume. A machine may use a place that another
+// machine serves. Caps is first called before the machine that uses the place starts. Attach is called after it has
+// started, Detach while it is still running, and Close after it has ended. Calls come from one goroutine. Detach and
+// Close are also called after a failure, and must then undo the completed steps.
 type Volume interface {
 	Caps() VolumeCaps
 	Attach(ctx context.Context, m Machine) (Place, error)
@@ -393,7 +393,7 @@ type Volume interface {
 // VolumeCaps describes the needs and optional functions of a Volume. A nil field means that the volume does not have
 // the need or function.
 type VolumeCaps struct {
-	// Devices lists the devices that the guest must be started with.
+	// Devices lists the devices that the machine must be started with.
 	Devices []Device
 
 	// Processes returns the processes on this host that serve the volume (an NFS server): process IDs by label,
@@ -410,7 +410,7 @@ type VolumeCaps struct {
 // called after every Prepare, even if Prepare failed.
 type Workload interface {
 	// Metrics returns the names of the headline values, most important first ("read.iops"). The first one decides
-	// when a cell has been measured precisely enough.
+	// when a cell has been measured precisely enough, unless the user chose other metrics.
 	Metrics() []string
 	// Check returns an error if t lacks something that the workload needs: a tool, an engine, free space.
 	Check(ctx context.Context, t *Target) error
@@ -440,9 +440,8 @@ type WorkloadCaps struct {
 	// before a guest boots.
 	Look func(ctx context.Context, m Machine) error
 
-	// Settle makes the workload the same on every target, for example with one fio engine for all. It is called once,
-	// after all targets are open and before the first Check. The findings report its choice and the differences that
-	// remain.
+	// Settle makes the workload the same on every target, for example with one fio engine for all. It is called after
+	// all targets are open and before the first Check. The findings report its choice and the differences that remain.
 	Settle func(ctx context.Context, targets []*Target) ([]Finding, error)
 
 	// Preparation is the total time limit for the user's commands in Prepare, in addition to the time to write
@@ -450,8 +449,9 @@ type WorkloadCaps struct {
 	Preparation time.Duration
 
 	// Pilot chooses settings that depend on the slowest target, such as a load that all targets can sustain. It is
-	// called once, after every Prepare, and returns facts of the workload. length is the length of the trials. A
-	// resumed run passes the earlier facts as known. Pilot then makes the same choice without measuring again.
+	// called after all targets are prepared, and returns facts of the workload. length is the length of the trials. A
+	// resumed run and a later start pass the earlier facts as known. Pilot then makes the same choice without measuring
+	// again.
 	Pilot func(ctx context.Context, targets []*Target, length time.Duration, known map[string]string) (map[string]string, error)
 
 	// Joins returns nil if the workload can run at several targets at the same time (Target.Together). Otherwise the

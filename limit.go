@@ -103,7 +103,7 @@ func ReadAll(r io.Reader, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// Limit returns a reader of r that fails with a *LimitError after limit bytes.
+// Limit returns a reader of r that fails with a *LimitError if r has more than limit bytes.
 func Limit(r io.Reader, limit int64) io.Reader {
 	return &limited{io.LimitedReader{R: r, N: limit + 1}, limit}
 }

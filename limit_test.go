@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// A Capture ends a command that prints endlessly. This also applies if the Capture is passed to os/exec, which
-// would use ReadFrom if it existed.
+// A Capture that is passed to os/exec ends a command that prints endlessly. os/exec would use ReadFrom if it existed.
 func TestCapture(t *testing.T) {
 	t.Parallel()
 	out := Capture{Limit: 1000}

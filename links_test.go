@@ -56,7 +56,7 @@ func anchors(text string) []string {
 	return out
 }
 
-// All links lead to existing files and headings, and every page can be reached from docs/README.md.
+// All relative links lead to existing files and headings. Every page in docs can be reached from docs/README.md.
 func TestLinks(t *testing.T) {
 	all := pages(t)
 	reached := map[string]bool{}

@@ -15,7 +15,7 @@ func row(name string, pid, second, ios int) string {
 		name, pid, second, 4*ios, ios, ios)
 }
 
-// terseRow returns a terse line with one direction. share is the direction's share of the group's bandwidth in
+// terseRow returns a terse line with I/O in one direction. share is the direction's share of the group's bandwidth in
 // percent, and most is its maximum latency in µs.
 func terseRow(kib, ms int, share, most float64) string {
 	d := fmt.Sprintf(";%d;%d;%d;%d;0;0;0.000000;0.000000;10;%v;100.250000;20.000000", kib, kib*1000/ms, kib*250/ms, ms, most) + strings.Repeat(";0%=0", 20) +
@@ -83,7 +83,7 @@ func TestSeveralOfOne(t *testing.T) {
 	}
 }
 
-// A group summary belongs to the jobs before it. It is a result only if the excerpt contains no jobs of the group.
+// A group summary belongs to the jobs before it. It is a result of its own only if it does not match these jobs.
 func TestSummariesOfExcerpts(t *testing.T) {
 	const write = "  write: IOPS=25.8k, BW=25.2GiB/s (27.0GB/s)(755GiB/30010msec); 0 zone resets\n"
 	const read = "  read: IOPS=127k, BW=496MiB/s (520MB/s)(14.5GiB/30002msec)\n"
@@ -185,7 +185,7 @@ func TestQuotedPrintable(t *testing.T) {
 	}
 }
 
-// A histogram with more I/Os than the job did is ignored, and no sum overflows.
+// A histogram with many more I/Os than the job did is ignored, and no sum overflows.
 func TestGarbageHistogram(t *testing.T) {
 	doc := func(a, b string) []byte {
 		return []byte(`{"fio version" : "fio-3.33", "jobs" : [{"jobname" : "a", "read" : {"io_bytes" : 4096000, "io_kbytes" : 4000, "total_ios" : 1000, "runtime" : 1000,

@@ -58,8 +58,8 @@ func Engines() []string {
 	return all
 }
 
-// EngineName returns the canonical name of an engine: libaio for its aliases aio and linuxaio. It returns all other
-// values of ioengine unchanged.
+// EngineName returns the canonical name of an engine: libaio for a value that starts with one of its aliases, aio and
+// linuxaio. It returns all other values of ioengine unchanged.
 func EngineName(value string) string {
 	if strings.HasPrefix(value, "linuxaio") || strings.HasPrefix(value, "aio") {
 		return "libaio"
@@ -164,7 +164,7 @@ func (o Option) Check(value string, bare bool, kbBase int) error {
 	}
 }
 
-// part checks s, the end of a list, which starts with element n (from 0).
+// part checks element n (from 0) of a list. s is the list from this element on.
 func (o Option) part(f form, s string, n, kbBase int) error {
 	switch f.Kind {
 	case "STR", "STR_ULL", "STR_MULTI":

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestCheckAgainstFio sets every option of the installed fio to valid and invalid values, and compares Check with
-// the values that fio --parse-only rejects. fio reports every invalid line of a section.
+// TestCheckAgainstFio sets options of the installed fio to valid and invalid values, and compares Check with the values
+// that fio --parse-only rejects. fio reports every invalid line of a section.
 func TestCheckAgainstFio(t *testing.T) {
 	out, err := exec.Command("fio", "--version").Output()
 	if err != nil || strings.TrimSpace(string(out)) != "fio-3.33" {

@@ -18,7 +18,7 @@ import (
 
 // A Command is a fio command line, as the shell and fio read it.
 type Command struct {
-	Wrapper []string // words before fio, such as sudo, without variable assignments
+	Wrapper []string // words before fio, such as sudo, but not the variable assignments of the shell
 	Program string   // "fio", "/opt/fio/fio"
 
 	Line, Column int // position of the program in the text
@@ -29,7 +29,7 @@ type Command struct {
 	Ignored  []string   // redirections and pipes of the shell
 }
 
-// Jobs returns the jobs that the command line defines, without the jobs of its job files.
+// Jobs returns the jobs that the command line defines and --section selects. It omits the jobs of its job files.
 func (c *Command) Jobs() []JobSpec { return jobs(c.Sections, c.names(), false) }
 
 // names returns the names of the jobs that --section selects.
@@ -45,11 +45,11 @@ func (c *Command) names() []string {
 
 // ParseCommand reads the only fio command line in a text from a shell, a script or a web page. The command may be
 // quoted, continued with backslashes and redirected. It may follow a prompt, sudo and assignments. ParseCommand does
-// not run anything. It replaces variables that the text sets. Other variables remain as ${NAME}, for Expand. The only
-// supported command substitutions are $(nproc) and its equivalents. They become $ncpus.
+// not run anything. It replaces variables that the text sets before the command. Other variables remain as ${NAME}, for
+// Expand (see `shell` for exceptions). The only supported command substitutions are $(nproc) and its equivalents. They
+// become $ncpus.
 //
-// Errors are *JobError with the line and character in the text. A text without a fio command, or with several, is an
-// error.
+// Errors are *JobError with a position in the text. A text without a fio command, or with several, is an error.
 func ParseCommand(text string) (*Command, error) {
 	if len(text) > MaxJob {
 		return nil, &JobError{Line: 1, Msg: "the command: " + (&iotax.LimitError{Limit: MaxJob}).Error(), Hint: "write its options into a job file"}
@@ -266,8 +266,8 @@ func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[s
 	return calls[0], ignored, assigns, places, nil
 }
 
-// unprompted overwrites prompts with spaces, so that lines and columns stay valid. It also replaces no-break spaces
-// with spaces, and CRLF line endings with LF.
+// unprompted overwrites each byte of a prompt with a space, so that positions in ASCII text stay valid. It also
+// replaces no-break spaces with spaces, and CRLF line endings with LF.
 func unprompted(text string) string {
 	text = strings.ReplaceAll(text, "\u00a0", "  ")
 	text = strings.ReplaceAll(text, "\r\n", "\n")
@@ -311,9 +311,9 @@ var others = []string{"apt", "apt-get", "yum", "dnf", "zypper", "pacman", "apk",
 	"echo", "printf", "grep", "cp", "mv", "rm", "ls", "cat", "make", "git", "cd", "mkdir", "chmod", "systemctl"}
 
 // ParseCommands reads every fio command in a shell script, including those after docker, kubectl or ssh. It does not
-// run anything. It replaces a variable that the script sets exactly once. Other variables remain as ${NAME}. It
-// returns only the commands without errors. The error joins the *JobErrors of the other commands. If the text is not
-// a valid script, the error is a single *JobError.
+// run anything. It replaces a variable that the script sets exactly once, and before the command. Other variables
+// remain as ${NAME} (see `shell` for exceptions). It returns only the commands without errors. The error joins the
+// *JobErrors of the other commands. If the text is too long or not a valid script, the error is a single *JobError.
 func ParseCommands(text string) ([]*Command, error) {
 	if len(text) > MaxJob {
 		return nil, &JobError{Line: 1, Msg: "the script: " + (&iotax.LimitError{Limit: MaxJob}).Error()}
@@ -409,7 +409,7 @@ func program(words []word) int {
 	return found
 }
 
-// Remote reports whether fio runs through one of the programs in remote, for example in a container, in a pod or on
+// Remote reports whether fio runs through one of the programs in `remote`, for example in a container, in a pod or on
 // another machine.
 func (c *Command) Remote() bool {
 	return slices.ContainsFunc(c.Wrapper, func(w string) bool { return slices.Contains(remote, path.Base(w)) })
@@ -419,7 +419,8 @@ func (c *Command) Remote() bool {
 var runsNothing = []string{"version", "help", "cmdhelp", "enghelp", "showcmd", "server", "client", "remote-config", "inflate-log", "profile",
 	"cpuclock-test", "crctest", "memcpytest", "idle-prof", "merge-blktrace-only", "parse-only"}
 
-// Empty reports whether the command has neither a job nor an option that works without a job.
+// Empty reports whether fio would do nothing, because the command has no job, no job file, and no option that works
+// without a job.
 func (c *Command) Empty() bool {
 	return len(c.Files) == 0 && !slices.ContainsFunc(c.Sections, func(s *Section) bool { return !s.Global() }) &&
 		!slices.ContainsFunc(c.Options, func(o Setting) bool { return slices.Contains(runsNothing, o.Key) })
@@ -453,6 +454,7 @@ var cpus = []string{"nproc", "nproc --all", "getconf _NPROCESSORS_ONLN", "getcon
 var errSubstitution = errors.New("command substitution")
 
 // shell returns a configuration that expands words with these variables. It does not run commands or read files.
+// Variables that are not in vars expand to ${NAME}, except IFS, HOME, PWD and OLDPWD, which count as unset.
 func shell(vars map[string]string) *expand.Config {
 	return &expand.Config{
 		Env: expand.FuncEnviron(func(name string) string {
@@ -541,7 +543,7 @@ var valued = map[string]struct {
 	"merge-blktrace-only": {'n', 'A'},
 }
 
-// choices lists the accepted values of fio's own options that have a fixed set.
+// choices lists the accepted values of some of fio's own options.
 var choices = map[string][]string{
 	"output-format": {"normal", "json", "json+", "terse", "minimal", "csv"},
 	"terse-version": {"2", "3", "4", "5"},

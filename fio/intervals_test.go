@@ -33,7 +33,7 @@ func TestReportsLate(t *testing.T) {
 		}
 	}
 	// A trial of one second is one interval, even if fio had no time for a status report. A long trial without
-	// reports has no intervals.
+	// status reports has no intervals.
 	for runtime, want := range map[int]int{1001: 1, 8000: 0} {
 		if _, intervals, err := Reports([]byte(report(runtime, runtime+1, 100))); err != nil || len(intervals) != want {
 			t.Errorf("the only report, after %d ms: %v, %v", runtime, intervals, err)

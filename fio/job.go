@@ -13,7 +13,7 @@ import (
 
 // A JobFile is a job file, line by line. String writes unchanged lines as they were read.
 //
-// It follows the rules of fio's parser (init.c of 3.33; the tests compare with fio). A line ends at the first ; or
+// Parsing follows the rules of fio's parser (init.c of 3.33; the tests compare with fio). A line ends at the first ; or
 // #, so a value cannot contain either. Some mistakes that fio silently accepts are errors here. For example, fio
 // drops a letter from a header without its closing bracket.
 type JobFile struct {
@@ -35,7 +35,7 @@ type Section struct {
 type Line struct {
 	Text     string // as written, including the line ending
 	Number   int    // from 1; 0 for added lines
-	Column   int    // of the key, in characters, from 1
+	Column   int    // where the option or header starts, in characters from 1; 0 on other lines
 	Key      string
 	Value    string
 	Bare     bool     // without "=value"
@@ -80,7 +80,7 @@ func ParseJob(text string) (*JobFile, error) {
 
 // ReadJob reads the job file `name` and the files that it includes, using read. The name of an included file is
 // relative to the directory of the including file. (fio first searches its working directory, which depends on the
-// machine.) ReadJob wraps errors of read. All other errors are *JobError.
+// machine.) If read returns an error for `name`, ReadJob returns that error. All other errors are *JobError, joined.
 func ReadJob(name string, read func(name string) ([]byte, error)) (*JobFile, error) {
 	text, err := read(name)
 	if err != nil {
@@ -94,7 +94,7 @@ func ReadJob(name string, read func(name string) ([]byte, error)) (*JobFile, err
 // MaxJob is the maximum size of a job file and its includes, in bytes.
 const MaxJob = 4 << 20
 
-// maxLine is fio's OPT_LEN_MAX. fio splits longer lines.
+// maxLine is fio's OPT_LEN_MAX. fio splits lines of at least this many bytes, including the line ending.
 const maxLine = 4096
 
 // maxIncludes limits the depth of includes. maxIncluded limits the number of included files.
@@ -266,7 +266,7 @@ func (f *JobFile) String() string {
 // case-sensitively: [global2] is such a section, but [Global] is a job.
 func (s *Section) Global() bool { return strings.HasPrefix(s.Name, "global") }
 
-// Names returns the names of the jobs in file order, without the global sections.
+// Names returns the names of the job sections in file order.
 func (f *JobFile) Names() []string {
 	var names []string
 	for _, s := range f.Sections {
@@ -277,7 +277,8 @@ func (f *JobFile) Names() []string {
 	return names
 }
 
-// Set sets an option of the section. It replaces the line that sets the option, or adds a line after the last option.
+// Set sets an option of the section. It replaces the first line that sets the option, or adds a line after the last
+// option or include.
 func (s *Section) Set(key, value string) {
 	text := key + "=" + value + "\n"
 	last := -1

@@ -31,8 +31,8 @@ type Setting struct {
 	Key, Value string
 	Bare       bool // without a value, such as "time_based"
 
-	// The place in the source. File is the name of an included file, or "" for the job file itself and the command
-	// line. Line and Column count from 1, and are 0 if the setting does not come from a text.
+	// The place in the source. File is the name of an included file or, in the result of Command.With, of a job file.
+	// Otherwise it is "". Line and Column count from 1, and are 0 if the setting does not come from a text.
 	File         string
 	Line, Column int
 
@@ -165,8 +165,8 @@ func rank(key string) int {
 }
 
 // jobs returns the jobs of the sections with their inherited options. If names is not empty, it returns only the jobs
-// of sections with these names. If sorted is set, the options have the order in which fio applies them, otherwise the
-// written order.
+// of sections with these names. If sorted is set, the options have the order in which fio applies them. Otherwise see
+// Section.read.
 func jobs(sections []*Section, names []string, sorted bool) []JobSpec {
 	var out []JobSpec
 	var defaults []Setting
@@ -200,8 +200,8 @@ func (sec *Section) Settings() []Setting {
 	return out
 }
 
-// read is like Settings, but sorts the options only if sorted is set or the section comes from a file. base is the
-// kb_base in effect before the section. read also returns the kb_base in effect after the section.
+// read is like Settings, but sorts the options only if sorted is set, or if Command.With set the section's File. base
+// is the kb_base in effect before the section. read also returns the kb_base in effect after the section.
 func (sec *Section) read(sorted bool, base int) ([]Setting, int) {
 	own := settings(nil, sec.Lines, sec.File)
 	if sorted || sec.File != "" {

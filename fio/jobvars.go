@@ -12,7 +12,7 @@ var keywords = []string{"pagesize", "mb_memory", "ncpus"}
 
 // Expand replaces variables in a value of a job file, as fio does. ${NAME} is an environment variable. $ncpus,
 // $mb_memory and $pagesize are fio's own variables. vars returns the value of a variable by its name without $ and
-// braces. If a value contained one of fio's own variables and the result contains + - * or / but no single quote, fio
+// braces. If a value contains one of fio's own variables and the result contains + - * or / but no single quote, fio
 // calculates the result with bc, in whole numbers without units. Expand does the same.
 //
 // fio replaces an unset variable with an empty string. Expand returns an error instead.
@@ -79,7 +79,7 @@ func calculate(s string) (int64, error) {
 
 var errPower = errors.New("the power is out of range")
 
-// power reads bc's ^ operator, which binds tighter than * and is right-associative.
+// power reads a factor and, for bc, the ^ operator, which binds tighter than * and is right-associative.
 func (p *expression) power() (int64, error) {
 	a, err := p.factor()
 	if err != nil || !p.bc || p.op("^") == 0 {

@@ -35,7 +35,7 @@ func (e *SyntaxError) Error() string {
 var ErrNoResult = errors.New("no JSON result of fio")
 
 // Parse reads fio's JSON or json+ output. It stores text around the document in Notes. If the input has several
-// documents, Parse returns the last one, because the documents of status-interval are cumulative. If the last
+// documents, Parse returns the last one with jobs, because the documents of status-interval are cumulative. If the last
 // document is truncated or invalid, Parse returns the part that it could read and a *SyntaxError. If the input has no
 // document, Parse returns ErrNoResult. The result is never nil.
 func Parse(data []byte) (*Result, error) {
@@ -119,7 +119,7 @@ var (
 	openingLine = regexp.MustCompile(`\n` + opening.String())
 )
 
-// documentStart returns the position where the next document begins, or -1.
+// documentStart returns the position of the next match of opening, or -1.
 func documentStart(data []byte, pos int, opening *regexp.Regexp) int {
 	if at := opening.FindIndex(data[pos:]); at != nil {
 		return pos + at[0]
@@ -167,7 +167,8 @@ var errEnd = errors.New("unexpected end of input")
 // maxDepth is far above the 7 levels that fio uses. It protects the stack from hostile input.
 const maxDepth = 64
 
-// next returns the first byte of the next token without consuming it.
+// next returns the first byte of the next token without consuming it. It moves fio's messages before the token to
+// d.notes.
 func (d *decoder) next() (byte, error) {
 	for d.pos < len(d.data) {
 		switch c := d.data[d.pos]; c {
@@ -315,8 +316,8 @@ func (d *decoder) word() ([]byte, error) {
 	return d.data[start:d.pos], nil
 }
 
-// float reads a number. It returns 0 for nan and inf, which fio prints if there are no samples, and for objects and
-// arrays.
+// float reads a number. It returns 0 for nan and inf, which fio prints if there are no samples, and for objects, arrays
+// and strings without a number.
 func (d *decoder) float() (float64, error) {
 	c, err := d.next()
 	if err != nil {
@@ -555,9 +556,9 @@ func (r *Result) finish() {
 	}
 }
 
-// joint detects whether j is the sum of several sections (group_reporting). JSON does not show group_reporting, and a
-// sum contains the options of only one section, so joint removes them. In a sum, job_runtime is the sum of the
-// runtimes of all jobs.
+// joint detects whether j is the sum of several sections (group_reporting), and then sets Members. JSON does not show
+// group_reporting, and a sum contains the options of only one section, so joint removes them, except those of logs. In
+// a sum, job_runtime is the sum of the runtimes of all jobs.
 func (j *Job) joint(all map[string]string) {
 	option := func(name, alias string) string {
 		return cmp.Or(j.Options[name], j.Options[alias], all[name], all[alias])

@@ -65,8 +65,8 @@ func near(t testing.TB, what string, got, want, tolerance float64) {
 	}
 }
 
-// The JSON values agree with the human-readable output of the same run: totals exactly, rates within their printed
-// precision.
+// The JSON values agree with the human-readable output of the same run: reads and writes exactly, rates within their
+// printed precision.
 func TestAgreesWithHumanOutput(t *testing.T) {
 	out := run(t, "--name=job", "--rw=randrw", "--size=4m", "--bs=4k", "--iodepth=4", "--numjobs=3", "--ioengine=posixaio",
 		"--runtime=600ms", "--time_based", "--output-format=normal,json+", "--lat_percentiles=1", "--fsync=64")
@@ -454,7 +454,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// BenchmarkParse reads a json+ document of 16 jobs with full histograms.
+// BenchmarkParse reads json+ documents of 16 jobs with full histograms.
 func BenchmarkParse(b *testing.B) {
 	doc := run(b, "--name=a", "--rw=randrw", "--size=1g", "--ioengine=null", "--numjobs=16", "--runtime=500ms", "--time_based", "--output-format=json+", "--lat_percentiles=1")
 	doc = bytes.Repeat(doc, 1+4<<20/len(doc))

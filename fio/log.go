@@ -34,7 +34,7 @@ type Sample struct {
 	Seconds   float64 // since the start of the measured window (ramp_time excluded)
 	Value     float64 // as fio wrote it: see LogKind.Base
 	Direction int     // 0 read, 1 write, 2 trim
-	BlockSize uint64  // of the I/O; 0 for an average (log_avg_msec)
+	BlockSize uint64  // of the I/O; 0 for an average (log_avg_msec), except in old versions of fio
 }
 
 // LogKind is the quantity that a log records.
@@ -47,7 +47,7 @@ const (
 	LatencyLog    LogKind = "latency"
 	CompletionLog LogKind = "latency.completion"
 	SubmissionLog LogKind = "latency.submission"
-	HistogramLog  LogKind = "latency.histogram" // of completion latencies
+	HistogramLog  LogKind = "latency.histogram"
 )
 
 // logSuffixes lists the suffixes that fio puts before ".1.log".
@@ -92,7 +92,8 @@ func (k LogKind) Base() (unit string, factor float64) {
 	return iotax.Seconds, 1e-9
 }
 
-// readLog reads data if it looks like a log. The name of the file shows which quantity the log contains.
+// readLog reads data if it looks like a log. Except for histograms, only the name of the file shows which quantity the
+// log contains.
 func readLog(data []byte, name string) (Part, bool) {
 	if !logLike(data, name) {
 		return Part{}, false
@@ -128,7 +129,7 @@ func logLike(data []byte, name string) bool {
 
 // ParseLog reads a log file. In every version of fio, a line begins with time (ms), value, direction and block size.
 // ParseLog ignores later columns. It skips the maximum that log_window_value=both adds after the value. With
-// log_unix_epoch, times count from 1970. ParseLog converts them to times since the first sample.
+// log_unix_epoch, times count from 1970. ParseLog converts them (see fromStart).
 func ParseLog(data []byte) ([]Sample, error) {
 	out := make([]Sample, 0, bytes.Count(data, []byte{'\n'}))
 	skip := maximumAt(data)
@@ -179,8 +180,8 @@ func logNumber(line []byte) (v float64, rest []byte, ok bool) {
 // fio writes no line for a step without I/O. The next line comes a whole number of steps later and has the rate of
 // its own step. The time before that step was idle. If fio itself was stopped (by a signal or a frozen cgroup), it
 // writes a line as soon as it continues, with the mean since the last line. In that case the I/O was done in the
-// first step, before the stop. If the mean is as high as before, the line was only late. All three cases were
-// observed with fio 3.33.
+// first step, before the stop. If the mean is too high for that, the line was only late. All three cases were observed
+// with fio 3.33.
 func gap(last float64, s Sample, step, level float64) (from, to, rate float64) {
 	const (
 		jitter = 0.03 // steps; the timing precision of fio's lines
@@ -332,8 +333,8 @@ func binStart(index uint64) uint64 {
 }
 
 // LogResults combines the logs of one run, one file per job. It returns series with one value per step, values in
-// base units (means, and quantiles from histogram logs), and histograms. step is in seconds. LogResults uses the
-// interval of the logs instead if that is longer. version is the version of fio, or "" if it is unknown.
+// base units (means, the duration, and quantiles from histogram logs), and histograms. step is in seconds. LogResults
+// uses the interval of the logs instead if that is longer. version is the version of fio, or "" if it is unknown.
 func LogResults(version string, step float64, logs ...*Log) ([]iotax.Series, []iotax.Value, []iotax.Histogram) {
 	var series []iotax.Series
 	step = max(step, interval(logs))
@@ -442,7 +443,7 @@ func directionSeries(kind LogKind, values func(dir int) (t, v []float64)) []iota
 // maxSteps limits the number of steps in a series, because a corrupt time could otherwise use all memory.
 const maxSteps = 1e6
 
-// binned adds up of(s) over the samples s of a direction. It returns the sum and the number of samples (n) for each
+// binned adds up `of(s)` over the samples s of a direction. It returns the sum and the number of samples (n) for each
 // step. last is the time of the last sample.
 func binned(step float64, dir int, logs [][]Sample, of func(Sample) float64) (sums, n []float64, last float64) {
 	for _, log := range logs {
@@ -497,10 +498,10 @@ func perIO(kind LogKind, step float64, dir int, logs [][]Sample) (t, v []float64
 	return t, v
 }
 
-// Rates sums the logs of several jobs, averaged by log_avg_msec. It returns a series for each direction with a
-// value per step (in seconds). The times in each log are off by a few milliseconds, so Rates spreads each average over
+// Rates sums the logs of several jobs, averaged by log_avg_msec. It returns a series for each direction with one value
+// per step. step is in seconds. The times in each log are off by a few milliseconds, so Rates spreads each average over
 // the time since the previous one (see gap). It omits steps with samples for less than half of their time. For logs of
-// single I/Os, it counts the I/Os.
+// single I/Os, it counts the I/Os or bytes.
 func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 	_, factor := kind.Base()
 	return directionSeries(kind, func(dir int) (t, v []float64) {

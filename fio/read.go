@@ -33,11 +33,12 @@ type Part struct {
 // Read finds the contents of data: results of fio as JSON, terse or text, with other text around them, or a log, or
 // a job file. It returns at least one part, in input order. A part that has neither a Result nor a Log has an Err.
 //
-// Each fio process has one result. Of the cumulative reports of status-interval, the last one is the result. Its Series
-// contains the rates between the reports. If a run was printed in several formats, Read returns it once, from the most
+// Read returns one result for each fio process. Of the cumulative reports of status-interval, the last one is the
+// result. Its Series contains the rates between the reports. If Read cannot determine whether two reports are from the
+// same process, it returns both. If a run was printed in several formats, Read returns it once, from the most
 // exact format.
 //
-// name is the name of the file, or "". Read cannot identify a log without its name ("x_bw.1.log").
+// name is the name of the file, or "". Except for histograms, Read cannot read a log without its name ("x_bw.1.log").
 func Read(data []byte, name string) []Part {
 	if p, ok := readLog(data, name); ok {
 		return []Part{p}
@@ -54,8 +55,8 @@ var (
 	maxParts          = 10_000
 )
 
-// ReadFrom is like Read, for inputs of any length. It keeps one document, or a whole log, in memory. If r fails or the
-// input exceeds maxDocument or maxParts, it returns the error and the parts before the error.
+// ReadFrom is like Read, for inputs of any length. It keeps one document, or a whole log, in memory. If r fails, or
+// maxDocument or maxParts is exceeded, it returns the error and the parts before the error.
 func ReadFrom(r io.Reader, name string) ([]Part, error) {
 	const step = 1 << 20
 	s := scanner{}
@@ -168,7 +169,7 @@ func (s *scanner) skip(text []byte) {
 
 func (s *scanner) add(d document) {
 	if d.result.Version == "" && len(d.result.Jobs) == 0 && d.err == nil {
-		return // another program's JSON with a "timestamp"
+		return // another program's JSON, for example with a "timestamp"
 	}
 	d.result.Notes = append(s.notes, d.result.Notes...)
 	s.notes = nil
@@ -180,7 +181,8 @@ func (s *scanner) add(d document) {
 	s.join(Part{Kind: d.result.Kind, Offset: s.base, End: s.base + d.end - d.start, Line: s.line + 1, Result: d.result, Err: err})
 }
 
-// join appends a part. If the part is a later report of the same process, it replaces the earlier report.
+// join appends a part. If the part is a later report of the same process, it replaces the earlier report. If the part
+// is the sum of several clients, join merges the parts of the clients instead.
 func (s *scanner) join(p Part) {
 	if s.clients(p) {
 		return
@@ -207,8 +209,9 @@ func (s *scanner) before(i int, k Kind) int {
 	return i
 }
 
-// unite merges part i with the doubtful parts before it, if their runtimes show that one process wrote them at equal
-// intervals. It returns the new index of the part. next is the runtime in the process's next report.
+// unite merges part i, if it is doubtful, with the parts before it, back to one that is not doubtful. It does so only
+// if the runtimes show that one process wrote these parts at equal intervals. It returns the new index of part i. next
+// is the runtime in the process's next report.
 func (s *scanner) unite(i int, next time.Duration) int {
 	chain := []int{i}
 	for k := i; k >= 0 && s.parts[k].doubtful; {

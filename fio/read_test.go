@@ -59,7 +59,7 @@ func forms(out []byte) (text, terse, doc []byte) {
 }
 
 // TestFormsOfOneRun reads the real output of one run in each format. Totals and rates must be identical to the last
-// digit. Times must agree within the precision of the format.
+// digit. Latencies must agree within the precision of the format.
 func TestFormsOfOneRun(t *testing.T) {
 	t.Parallel() // the test mostly waits for fio
 	file := filepath.Join(t.TempDir(), "f")
@@ -271,7 +271,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// ReadFrom returns the same result as Read, however small the pieces it reads.
+// ReadFrom returns the same result as Read, however the reader splits the input.
 func TestReadFrom(t *testing.T) {
 	t.Parallel() // the test mostly waits for fio
 	var all []byte
@@ -353,7 +353,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// From a long stream of reports, as status-interval produces, ReadFrom keeps one report at a time in memory.
+// ReadFrom does not keep a long stream of reports, as status-interval produces, in memory.
 func TestMemoryIsBounded(t *testing.T) {
 	const reports = 2000
 	head, tail := strings.Repeat(" ", 8<<10), strings.Repeat("\t", 8<<10) // padding to the size of a real report
@@ -411,7 +411,7 @@ func TestDuplicateKeys(t *testing.T) {
 	}
 }
 
-// A run without I/O is not an earlier report of the next run.
+// A run without I/O is not an earlier report of the next run, but a report before the first I/O is.
 func TestIdleRunThenAnother(t *testing.T) {
 	doc := func(at, errno, ios int) string {
 		return fmt.Sprintf(`{"fio version" : "fio-3.33", "timestamp_ms" : %d, "jobs" : [{"jobname" : "a", "error" : %d, "elapsed" : 3, "read" : {"io_bytes" : %d, "io_kbytes" : %d, "total_ios" : %d, "runtime" : %d}}]}`+"\n",

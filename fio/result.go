@@ -39,10 +39,11 @@ type Result struct {
 	Options map[string]string
 	Jobs    []Job
 	Disks   []Disk
-	Notes   []string // lines of text around the document: fio's warnings and errors
+	Notes   []string // lines of text in and around the document, such as fio's warnings and errors
 
 	// Series contains the rates over time of a process that reported more than once (status-interval), such as
-	// "read.iops" and "read.bandwidth". They come from the differences between its reports.
+	// "read.iops" and "read.bandwidth". They come from the differences between its reports. If the result has several
+	// groups, only the results that Split returns have Series.
 	Series []iotax.Series
 
 	groups map[int][]iotax.Series // Series by group, for Split
@@ -102,7 +103,7 @@ type Direction struct {
 	share    float64 // share of the group's bandwidth, from terse
 	bytesOff float64 // maximum rounding error of Bytes
 
-	// The sources of IOs and Bytes. Text and terse output round one of the two.
+	// The sources of IOs and Bytes. Text and terse output do not contain both exactly.
 	IOsFrom, BytesFrom Source
 
 	Submission, Completion, Total Latency
@@ -115,7 +116,7 @@ const (
 	Exact         Source = ""                    // as counted
 	Rounded       Source = "rounded by fio"      // IOs from this source are unknown (0)
 	FromBlockSize Source = "IOs × block size"    // exact, because text output contains both factors
-	FromRate      Source = "bandwidth × runtime" // exact to 1 KiB/s
+	FromRate      Source = "bandwidth × runtime" // rounded less than the printed bytes
 	FromBytes     Source = "bytes ÷ block size"  // exact if all blocks had the size that the rate implies
 )
 

@@ -11,8 +11,8 @@ import (
 	"iotax"
 )
 
-// follow makes r the continuation of prev, an earlier report of the same process. r takes over prev's series and
-// appends the rates between the two reports.
+// follow makes r the continuation of prev, an earlier report of the same process. r takes over prev's notes and series,
+// and appends the rates between the two reports.
 func (r *Result) follow(prev *Result) {
 	prev.begin()
 	r.begin()

@@ -17,8 +17,8 @@ import (
 //
 //	3;fio-3.33;job;0;0;<read>;<write>;usr%;sys%;ctx;majf;minf;<depths>;<latencies>;<disks>;…
 //
-// A direction has 41 fields, or 47 in version 5. Version 4 added trim. With unified_rw_reporting, fio prints one or
-// four directions.
+// A direction has 41 fields, or 47 in version 5. Version 3 has no trim. With unified_rw_reporting, fio prints the sum
+// of the directions, alone or as an additional direction.
 const (
 	terseRates       = 4  // KiB, KiB/s, IOPS, ms
 	terseLatency     = 4  // min, max, mean, deviation, in µs

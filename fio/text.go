@@ -17,7 +17,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// A textReader reads fio's normal output line by line. It recognizes the lines of fio 2.x,
+// A textReader reads fio's normal and terse output line by line. It recognizes the lines of fio 2.x,
 //
 //	read : io=4096.0MB, bw=611058KB/s, iops=152764, runt=  6864msec
 //	  issued    : total=r=1048576/w=0/d=0, short=r=0/w=0/d=0, drop=r=0/w=0/d=0
@@ -27,9 +27,9 @@ import (
 //	read: IOPS=8910, BW=34.8MiB/s (36.5MB/s)(2088MiB/60001msec)
 //	  issued rwts: total=534610,0,0,0 short=0,0,0,0 dropped=0,0,0,0
 //
-// It ignores all other lines, such as prompts, progress, prose and Markdown. Lines may be in quoted-printable
-// encoding, as in mail. A report ends where the next one begins. The reports of one process (status-interval) have
-// the same job names and PIDs.
+// and terse lines. It ignores other lines, such as progress, prose and Markdown. Lines may be in quoted-printable
+// encoding, as in mail. A report ends at a prompt or a code fence, or where the next report begins. The reports of one
+// process (status-interval) have the same job names and PIDs.
 type textReader struct {
 	done []textReport
 
@@ -54,10 +54,10 @@ type textReader struct {
 	version string
 	heads   []textHead
 	used    bool // a report followed these lines
-	fresh   bool // a line that a process prints when it starts was read after the last report
+	fresh   bool // a prompt, a code fence, or a line that a process prints when it starts was read after the last report
 	headAt  int  // offset of the first element of heads; headOn is its line number
 	headOn  int
-	host    string
+	host    string // of the current line
 
 	at, on int // offset and number of the current line
 
@@ -67,17 +67,17 @@ type textReader struct {
 	softAt, softOn int
 }
 
-// A textHead is the line that fio prints for a job before it starts.
+// A textHead is the line that fio prints for a job before the job starts.
 type textHead struct {
 	name    string
 	group   int
 	options map[string]string
 }
 
-// A textRow is a job with its printed rates. The arrays have the order of Job.directions.
+// A textRow is a job with its printed rates.
 type textRow struct {
 	Job
-	size, rate, iops [4]amount
+	size, rate, iops [4]amount // in the order of Job.directions
 	issued           [4]uint64 // read, write, trim, sync
 	description      string
 }
@@ -149,8 +149,8 @@ func (t *textReader) read(raw []byte, start, line, end int) {
 	t.end = end
 }
 
-// unquote decodes a line of quoted-printable text. It recognizes such text by "=3D", which fio never prints. It
-// returns "" if the line continues on the next line.
+// unquote decodes a line of quoted-printable text. It recognizes such text by "=3D", which fio never prints, or by an
+// earlier "quoted-printable". It returns "" if the line continues on the next line.
 func (t *textReader) unquote(s string, start, line int) (string, int, int) {
 	if t.soft != "" {
 		s, start, line = t.soft+s, t.softAt, t.softOn
@@ -286,7 +286,7 @@ var progress = regexp.MustCompile(`^Jobs: \d+ \(f=-?\d+\)(?:, [^:;\[<]*(?:/s|IOP
 // htmlTags lists tags around pasted output. They look like "<host>", but they are not hosts.
 var htmlTags = []string{"", "pre", "code", "p", "li", "td", "b", "blockquote", "span", "div", "br", "details", "summary"}
 
-// understand reads s. It reports whether s is a line of a report or ends a report.
+// understand reads s. It reports whether s is a line of a report.
 func (t *textReader) understand(s string) bool {
 	switch c := s[0]; {
 	case t.cur != nil && t.cur.Kind == KindTerse:
@@ -450,8 +450,8 @@ func blockSizes(s string) (bs [3]string) {
 	return bs
 }
 
-// blockSize returns the only multiple of 512 that a rounded size can mean, or 0 if there is no such multiple or
-// more than one.
+// blockSize returns a size in bytes. For a size with decimals, which is rounded, it returns the only multiple of 512
+// that the size can mean, or 0 if there is no such multiple or more than one.
 func blockSize(s string, old bool) uint64 {
 	a := sizeOf(s, old)
 	if a.decimals == 0 {
@@ -690,7 +690,7 @@ func (t *textReader) percentiles(s string) bool {
 	return true
 }
 
-// issued reads the numbers of I/Os. These are the only exact numbers in text output.
+// issued reads the numbers of I/Os. These are the only exact totals in text output.
 func (t *textReader) issued(s string) bool {
 	t.pct = nil
 	total, ok := counts(s, "total=")

@@ -267,7 +267,8 @@ func TestTerseVersions(t *testing.T) {
 	if value(t, both, "mixed.iops") != 500 || value(t, both, "iops") != 500 {
 		t.Errorf("%v", both.Values())
 	}
-	// Varying block sizes do not fit a power of two. The result keeps the printed rate and marks it as rounded.
+	// Varying block sizes do not fit a power of two. The result keeps the printed rate, and the number of I/Os is
+	// unknown.
 	odd := one(t, []byte(terseSample(3, terseDir(3, 6000, 1500, 250, 4000), zero(3))), "").Result
 	if d := odd.Jobs[0].Read; d.IOs != 0 || d.IOsFrom != Rounded || value(t, odd, "iops") != 250 {
 		t.Errorf("%+v", d)
@@ -301,8 +302,8 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(checkRead)
 }
 
-// checkRead checks properties of every input: parts are in order and not empty, no value is NaN, and the parts do
-// not depend on how the input is split into pieces.
+// checkRead checks properties of every input: parts are in order and not empty, no value is negative, NaN or infinite,
+// and ReadFrom finds as many parts as Read.
 func checkRead(t *testing.T, data []byte, name string) {
 	parts := Read(data, name)
 	if len(parts) == 0 {

@@ -58,7 +58,7 @@ func (t *total) addLatencies(submission, completion, total *Latency) {
 
 // totals sums the jobs by direction. The jobs of a group run at the same time, so the rate of a group is its total
 // divided by the runtime of its slowest job, as with group_reporting. The rates of groups are added up. If there
-// are several directions, totals appends their sum as mixed.
+// are several directions and fio reported no mixed, totals appends their sum as mixed.
 func (r *Result) totals() []total {
 	type groupKey struct {
 		host  string
@@ -125,8 +125,8 @@ func (r *Result) totals() []total {
 //
 // A rate is the total divided by the runtime, not fio's rounded or sampled rate. The latency is the total latency
 // if fio reports it. Quantiles come from the merged bins, if at least 100 samples are above them. Without bins
-// (plain JSON), Values uses fio's percentiles if there is only one job, because percentiles of several jobs cannot
-// be merged. If the number of I/Os is unknown (text, terse), Values omits ios.
+// (plain JSON), Values uses fio's percentiles if they are from one job and direction, because percentiles cannot be
+// merged. If the number of I/Os is unknown (text, terse), Values omits ios and uses fio's rate.
 func (r *Result) Values() []iotax.Value {
 	var vs []iotax.Value
 	add := func(name string, v float64, unit string, better iotax.Better) {
@@ -236,7 +236,8 @@ func (l *Latency) histogram(name string) iotax.Histogram {
 func (r *Result) Damaged() []string { return r.damaged }
 
 // add merges o into l. It merges the moments with the parallel algorithm of Chan, Golub and LeVeque (1979) for
-// sample standard deviations, and adds up the bins. It drops percentiles, because they cannot be merged.
+// sample standard deviations, and adds up the bins. If both have samples, it drops the percentiles, because they
+// cannot be merged.
 func (l *Latency) add(o *Latency) {
 	if o.N == 0 {
 		return

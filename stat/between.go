@@ -14,7 +14,7 @@ const DiagnosticAlpha = 0.01
 // A SerialTest is the result of a test for positive correlation between neighbouring values.
 type SerialTest struct {
 	Lag1 float64 // the lag-one autocorrelation r₁; NaN if undefined
-	P    float64 // one-sided p value against independence; NaN for fewer than five values
+	P    float64 // one-sided p value against independence; NaN for fewer than five values, or if Lag1 is NaN
 }
 
 // Found reports whether the correlation is significant at DiagnosticAlpha.
@@ -34,7 +34,7 @@ func Serial(d []float64) SerialTest {
 	return t
 }
 
-// levelSize is the minimum distance between two levels, as a ratio minus 1. Smaller distances do not affect a verdict.
+// levelSize is the minimum distance between two levels, as a ratio minus 1.
 const levelSize = 0.05
 
 // Levels describes the two most distinct groups of a sample.
@@ -48,8 +48,8 @@ type Levels struct {
 // FindLevels searches for two levels in the logarithms of trial values. Examples are a disk with two states, or a guest
 // that is sometimes on the wrong NUMA node. It finds the best division of the sorted sample (least squares, as in
 // two-means). The division counts if the groups are at least 5 % apart and if it explains more variance than the best
-// division of 99 % of normal samples of the same size. A single outlier can be a level. With fewer than six values, or
-// with a value that is not finite, Found is false and the other fields are NaN.
+// division of 99 % of normal samples of the same size. A single outlier can be a level. With fewer than six values,
+// with a value that is not finite, or if all values are equal, Found is false and the other fields are NaN.
 //
 // If a study ends before the rarer level occurs, its result is wrong and its interval is narrow. No test of the
 // study's own data can detect this.

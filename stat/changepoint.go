@@ -40,8 +40,8 @@ type ChangePoint struct {
 // point is at most 1 %, for any length and distribution. It is higher if runs are similar to their neighbours (an aging
 // disk, a warming room).
 //
-// Fewer than ten values cannot show a change at this level. ChangePoints returns nil if a value is not finite. All
-// calls use the same permutations.
+// With fewer than ten values, a change is rarely significant at this level. ChangePoints returns nil if a value is not
+// finite. The permutations have a fixed seed, so equal sequences have equal results.
 func ChangePoints(logs []float64) []ChangePoint {
 	if slices.ContainsFunc(logs, notFinite) {
 		return nil

@@ -36,8 +36,8 @@ func heavy(r *rand.Rand) float64 {
 
 func skewed(r *rand.Rand) float64 { return .05 * r.ExpFloat64() }
 
-// Without a change, at most 1 % of sequences have a change point, for any noise. At a true rate of 1 %, a case would
-// fail with a probability below 1 in 100,000.
+// Without a change, at most 1 % of sequences have a change point, for normal, heavy-tailed and skewed noise. At a true
+// rate of 1 %, a case would fail with a probability below 1 in 100,000.
 func TestChangePointsFalseAlarms(t *testing.T) {
 	for name, noise := range map[string]func(*rand.Rand) float64{"normal": normalNoise(.03), "heavy": heavy, "skewed": skewed} {
 		for _, n := range []int{10, 25, 60} {
@@ -125,7 +125,7 @@ func TestChangePointsEdges(t *testing.T) {
 	}
 }
 
-// The result does not depend on the unit or on which direction is better.
+// The indices do not depend on the unit or on which direction is better.
 func TestChangePointsScale(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		xs := rapid.SliceOfN(rapid.Float64Range(0, 1), 10, 30).Draw(t, "xs")

@@ -20,9 +20,10 @@ type Components struct {
 // VarianceComponents splits the variance of trials[i][j], the j-th second of trial i. It uses the unbiased estimators
 // of Kalibera & Jones (Rigorous Benchmarking in Reasonable Time, ISMM'13, 6): Within is the mean of the trials'
 // variances. Between is the variance of the means of the trials minus the part that Within explains. Neighbouring
-// seconds are correlated, so Within is first multiplied by (1+φ)/(1−φ), the variance inflation of an AR(1) mean. The
-// paper assumes independent seconds, for which this factor is 1. VarianceComponents returns an error for fewer than two
-// trials, for a trial with fewer than three values, and for a value that is not finite.
+// seconds are correlated, so Within is also multiplied by (1+φ)/(1−φ), the variance inflation of an AR(1) mean, and
+// corrected because correlated seconds vary less about their mean. The paper assumes independent seconds, for which
+// both factors are 1. VarianceComponents returns an error for fewer than two trials, for a trial with fewer than three
+// values, and for a value that is not finite.
 func VarianceComponents(trials [][]float64) (Components, error) {
 	var c Components
 	if len(trials) < 2 {
@@ -66,8 +67,8 @@ var errLength = errors.New("trial length: the bounds are not 0 < least ≤ most"
 // Within/Between), in seconds if there is one value per second. setup is the time, in the same unit, that a trial takes
 // for start, ramp and settling in addition to its window (Kalibera & Jones, ISMM'13, 6.2; earlier as the optimal
 // allocation of two-stage samples, Cochran, Sampling Techniques, 10.6). If trials differ by no more than their seconds
-// explain, a longer trial is always better, and the result is `most`. The result is between `least` and `most`.
-// TrialLength returns NaN and an error if setup or the bounds are invalid.
+// explain, a longer trial is always better, and the result is `most` (or `least` if all values are equal). The result
+// is between `least` and `most`. TrialLength returns NaN and an error if setup or the bounds are invalid.
 func TrialLength(c Components, setup, least, most float64) (float64, error) {
 	if !(least > 0 && least <= most) {
 		return math.NaN(), errLength

@@ -80,9 +80,10 @@ func addBins(to, a, b []iotax.Bin) []iotax.Bin {
 	return to
 }
 
-// Quantile returns the q quantile of a histogram by nearest rank: the smallest value with at least q·n observations
-// at or below it (Hyndman & Fan 1996, type 1). ok reports whether at least MinBeyond observations are beyond that
-// rank, on the side of the nearer tail. The value is NaN if the histogram is empty or q is outside [0, 1].
+// Quantile returns the q quantile of a histogram by nearest rank: the smallest value with at least q·n observations at
+// or below it (Hyndman & Fan 1996, type 1). The bins must be in ascending order. ok reports whether at least MinBeyond
+// observations are beyond that rank, on the side of the nearer tail. The value is NaN if the histogram is empty or q is
+// outside [0, 1].
 func Quantile(h iotax.Histogram, q float64) (value float64, ok bool) {
 	n, rank := rankOf(h, q)
 	if rank == 0 {

@@ -8,9 +8,9 @@ import (
 	"iotax"
 )
 
-// A Pairing collects the trials of one workload in any order. It keeps only the data that Pairs needs from each trial:
-// the value, and the histogram if the metric is a quantile. A run with thousands of rounds can therefore compute its
-// pairs after each round.
+// A Pairing collects the trials of one workload in any order. From each trial, it keeps only the data that its methods
+// need, such as the value, and the histogram if the metric is a quantile. A run with thousands of rounds can therefore
+// compute its pairs after each round.
 type Pairing struct {
 	Metric   string // the metric to pair
 	SetAside bool   // omit rounds with a trial that the function SetAside would discard
@@ -23,9 +23,9 @@ type Pairing struct {
 	kept    []kept
 }
 
-// kept contains the data of one trial that a Pairing keeps.
+// kept is what a Pairing keeps of one trial.
 type kept struct {
-	value  float64 // NaN if the trial has only the histogram
+	value  float64 // NaN if the trial has no value
 	tail   *Tail   // nil unless the metric is a quantile and the trial has its histogram
 	round  int
 	target int32
@@ -36,7 +36,7 @@ type kept struct {
 type mark uint8
 
 const (
-	measured mark = 1 << iota // the trial has the value or the histogram
+	measured mark = 1 << iota // the trial did not fail, and has the value or the histogram
 	usable                    // the trial neither failed nor was discarded
 	invalid                   // the trial is usable, but a finding of severity Invalid makes its value invalid
 	discarded
@@ -75,7 +75,7 @@ func (p *Pairing) Add(t *iotax.Trial) {
 	p.kept = append(p.kept, k)
 }
 
-// Measured reports whether any trial of the target has the metric.
+// Measured reports whether any trial of the target that did not fail has the metric.
 func (p *Pairing) Measured(target string) bool {
 	i := slices.Index(p.targets, target)
 	return slices.ContainsFunc(p.kept, func(k kept) bool { return int(k.target) == i && k.marks&measured != 0 })

@@ -34,7 +34,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// The result does not depend on the order in which the trials of a round ran or were stored.
+// The result does not depend on the order of the trials.
 func TestPairsOrderInsideRounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		targets := []string{"b", "t", "u", "v"}

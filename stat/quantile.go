@@ -11,12 +11,12 @@ import (
 	"iotax"
 )
 
-// TooFewBeyond is the error of QuantileRatio if trials are too short for the quantile.
+// TooFewBeyond reports that trials are too short for a quantile.
 type TooFewBeyond struct {
 	Quantile float64
 	Have     int     // I/Os beyond the quantile in the trials of one side, extrapolated from the group of rounds with the fewest
 	Need     int     // MinBeyond
-	Longer   float64 // factor by which trials must be longer; +Inf if there were no I/Os
+	Longer   float64 // factor by which trials must be longer; +Inf if a group has no I/Os
 }
 
 func (e *TooFewBeyond) Error() string {
@@ -27,8 +27,8 @@ func (e *TooFewBeyond) Error() string {
 	return s
 }
 
-// Hint returns a hint for the user. It proposes a trial length if trial, the current length, is positive and there were
-// any I/Os.
+// Hint returns a hint for the user. It proposes a trial length if trial, the current length, is positive and Longer is
+// finite.
 func (e *TooFewBeyond) Hint(trial time.Duration) string {
 	if math.IsInf(e.Longer, 1) || trial <= 0 {
 		return "use longer trials (`--trial`)"
@@ -44,13 +44,14 @@ func QuantileName(q float64) string { return "p" + strconv.FormatFloat(100*q, 'g
 // means half the latency.
 //
 // If each trial has MinBeyond I/Os beyond the quantile, QuantileRatio uses one log ratio of quantiles per round, as for
-// any value (Estimate). If trials have fewer, it pools successive rounds into groups of equal size. It forms as many
-// groups as possible in which both sides have MinBeyond I/Os beyond the quantile, but at least LeastTrials groups. Each
-// group contributes one log ratio of the quantiles of the merged histograms. The groups correspond to the batches of a
-// queueing simulation (Seila 1982, A batching approach to quantile estimation). They consist of whole rounds, so that
-// I/Os from the same trial never count as replicates. N is the number of groups. QuantileRatio returns a *TooFewBeyond
-// if all groups together have fewer than MinBeyond I/Os beyond the quantile. With fewer than LeastTrials rounds, the
-// result has an estimate and no bounds.
+// any value (Estimate). If trials have fewer, it pools successive rounds into groups of about equal size. It forms as
+// many groups as possible in which both sides have MinBeyond I/Os beyond the quantile, but at least LeastTrials groups.
+// With several starts, each start is a group instead. Each group contributes one log ratio of the quantiles of the
+// merged histograms. The groups correspond to the batches of a queueing simulation (Seila 1982, A batching approach to
+// quantile estimation). They consist of whole rounds, so that I/Os from the same trial never count as replicates. N is
+// the number of groups. QuantileRatio returns a *TooFewBeyond if the number of groups times the smallest number of I/Os
+// beyond the quantile in a group is less than MinBeyond. With fewer than o.Least rounds, the result has an estimate and
+// no bounds.
 //
 // QuantileRatio makes no assumption about the shape of the latency distribution. Within a trial, latencies may be
 // correlated in any way. The result is the ratio of the geometric means of the groups' quantiles. If trials differ
@@ -119,9 +120,9 @@ func Tails(hs []iotax.Histogram, q float64) []Tail {
 // beyond returns how many of n I/Os are beyond the quantile, on the side of the nearer tail.
 func beyond(n, q float64) float64 { return math.Min(1-q, q) * n * (1 + 1e-12) } // the factor makes 0.1·1000 exactly 100
 
-// PairTails returns the log ratios that QuantileRatio uses, one per group of rounds. It sets o.Hidden. If the
-// rounds have several starts (o.Starts) and must be pooled, each start is a group, because the state of one start
-// must not count several times. PairTails then clears o.Starts.
+// PairTails returns the log ratios that QuantileRatio uses, one per group of rounds. It sets o.Hidden, and clears
+// o.Starts if it pools rounds. If the rounds to pool have several starts (o.Starts), each start is a group, because the
+// state of one start must not count several times.
 func PairTails(tails [2][]Tail, q float64, o *Options) (d []float64, err error) {
 	baseline, target := tails[0], tails[1]
 	if len(baseline) != len(target) {
@@ -177,8 +178,8 @@ func boundsOf(starts []int) (bounds []int) {
 
 // groupsOf returns the number of groups of successive rounds for pooling. beyond contains, for each round, the number
 // of I/Os beyond the quantile. If possible, each group has at least MinBeyond of them. Otherwise there are `least`
-// groups, or one per round if there are fewer rounds. groupsOf returns a *TooFewBeyond if `groups` times the smallest
-// group has fewer than MinBeyond.
+// groups, or one per round if there are fewer rounds. groupsOf returns a *TooFewBeyond if the number of groups times
+// the I/Os beyond the quantile in the smallest group is less than MinBeyond.
 func groupsOf(beyond []float64, q float64, least int) (int, error) {
 	groups := min(len(beyond), max(least, int(sum(beyond)/MinBeyond))) // more groups would have a mean below MinBeyond
 	for groups > least && smallest(beyond, groups) < MinBeyond {

@@ -10,7 +10,8 @@ import (
 	"iotax"
 )
 
-// fioBin returns the value of the bin in which fio counts a latency in nanoseconds (stat.c, plat_idx_to_val).
+// fioBin returns the value, in seconds, of the bin in which fio counts a latency of ns nanoseconds (stat.c,
+// plat_idx_to_val).
 func fioBin(ns float64) float64 {
 	if ns < 128 {
 		return math.Floor(ns) * 1e-9
@@ -63,7 +64,7 @@ func TestQuantileRatio(t *testing.T) {
 		{.1, .8, 8, 1000, 8},      // the nearer tail is the lower one
 	} {
 		base, target := rounds(r, c.rounds, c.n, .5, .02, c.ratio)
-		e, err := QuantileRatio(base, target, c.q, Options{Alpha: 1e-4}) // with such a small alpha, a sound interval always contains the ratio
+		e, err := QuantileRatio(base, target, c.q, Options{Alpha: 1e-4}) // with such a small alpha, a sound interval almost always contains the ratio
 		if err != nil || e.N != c.groups || !e.Contains(c.ratio) || math.Abs(math.Log(e.Estimate/c.ratio)) > .1 {
 			t.Errorf("%s of %d rounds of %d: %+v, %v", QuantileName(c.q), c.rounds, c.n, e, err)
 		}
@@ -77,7 +78,8 @@ func TestQuantileRatio(t *testing.T) {
 	}
 }
 
-// If each trial has MinBeyond I/Os beyond the quantile, the result is the Estimate from the quantiles of the trials.
+// If each trial has MinBeyond I/Os beyond the quantile, the result is the Estimate from the quantiles of the trials,
+// apart from the interpolation within bins.
 func TestQuantileRatioIsEstimate(t *testing.T) {
 	base, target := rounds(rand.New(rand.NewPCG(3, 4)), 8, 20_000, .5, .1, .7)
 	e, err := QuantileRatio(base, target, .99, Options{})

@@ -17,7 +17,8 @@ import (
 // samples that were not interleaved. The ratio is oriented: for every metric, 2 means twice as good.
 type Effect struct {
 	// Interval contains the estimate exp(mean). Its bounds are the hull of T and Rank. N is the number of rounds, or of
-	// starts if they are too few for an interval. For two samples, N is the size of the smaller one.
+	// starts if they are too few for an interval (see Options.Starts). For two samples, N is the size of the smaller
+	// one.
 	Interval
 
 	HodgesLehmann float64  // exp(median of the Walsh averages, or of all differences): an estimate that is robust to outliers
@@ -67,8 +68,7 @@ type Options struct {
 	// Widening(φ). It must be below 1.
 	Autocorrelation float64
 
-	// Least is the minimum number of rounds, or of values on each side, for an interval. 0 means LeastTrials, which
-	// reports use.
+	// Least is the minimum number of rounds, or of values on each side, for an interval. 0 means LeastTrials.
 	Least int
 
 	// Hidden is the maximum error of the mean of d, which exists because only the bins of the observations are known
@@ -171,14 +171,13 @@ func Estimate(d []float64, o Options) (Effect, error) {
 }
 
 // EffectP returns the largest alpha at which the hull of Estimate contains ratio. This is a two-sided p value for the
-// hypothesis that ratio is the true ratio: the larger of the p values of the paired t test, widened like the
-// interval, and of the signed-rank test. The signed-rank test counts the Walsh averages on either side of ratio, like
-// the interval, so that the two agree if there are ties. Outside the range of d, no signed-rank interval contains
-// ratio, and EffectP uses only the t test. Ranks of six rounds cannot give a p value below 0.031, so Holm's
-// adjustment over many cells would otherwise find nothing. EffectP is NaN for fewer than two rounds, for an element
-// of d that is not finite, and for a ratio that is not positive. With o.Hidden, it is the largest p value of any
-// ratio within that distance on the logarithmic scale. With o.Starts, it is at least the p value of either test over
-// the means of the starts.
+// hypothesis that ratio is the true ratio: the larger of the p values of the paired t test, widened like the interval,
+// and of the signed-rank test. The signed-rank test counts the Walsh averages on either side of ratio, like the
+// interval, so that the two agree if there are ties. Outside the range of d, no signed-rank interval contains ratio,
+// and EffectP uses only the t test. Ranks of six rounds cannot give a p value below 0.031, so Holm's adjustment over
+// many cells would otherwise find nothing. EffectP is NaN for fewer than two rounds, and for invalid arguments such as
+// a ratio that is not positive. With o.Hidden, it is the largest p value of any ratio within that distance on the
+// logarithmic scale. With o.Starts, it is at least the p value of either test over the means of the starts.
 func EffectP(d []float64, ratio float64, o Options) float64 {
 	mu := math.Log(ratio)
 	if len(d) < 2 || notFinite(mu) || slices.ContainsFunc(d, notFinite) {

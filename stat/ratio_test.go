@@ -79,7 +79,7 @@ func TestWalshBounds(t *testing.T) {
 	})
 }
 
-// At exactLimit, the normal approximation in rankDepth continues the exact distribution without a jump.
+// At exactLimit, the normal approximation in rankDepth continues the exact distribution without a large jump.
 func TestRankDepthJoins(t *testing.T) {
 	for _, alpha := range []float64{.05, .032, .01} {
 		at, after := rankDepth(exactLimit, alpha), rankDepth(exactLimit+1, alpha)
@@ -285,7 +285,7 @@ func TestEffectProperties(t *testing.T) {
 	})
 }
 
-// EffectP agrees with the interval of Estimate for any number of rounds, with ties, and where the signed-rank
+// EffectP agrees with the interval of Estimate for different numbers of rounds, with ties, and where the signed-rank
 // interval cannot reach its level. If baseline and target are swapped, 1/ratio has the p value that ratio had before.
 func TestEffectPAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

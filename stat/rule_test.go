@@ -78,7 +78,7 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// For all minimum and maximum numbers of rounds, α′ is above 0.01 and at most AlphaFixed.
+// For minimum numbers of rounds below 130 and maximum numbers below 300, α′ is above 0.01 and at most AlphaFixed.
 func TestAlpha(t *testing.T) {
 	if Alpha(5, 5) != AlphaFixed || Alpha(6, 30) != AlphaPerLook {
 		t.Errorf("alpha %v, %v", Alpha(5, 5), Alpha(6, 30))

@@ -19,7 +19,7 @@ const (
 // A Steady reports whether a trial was in steady state over its measured window.
 type Steady struct {
 	Reached bool
-	Enough  bool      // the series is long enough; if not, Reached is false
+	Enough  bool      // the series is long enough and has a positive mean; if not, Reached is false
 	Range   float64   // (largest − smallest sub-window mean) / mean
 	Slope   float64   // |rise of the best-fit line from the first to the last sub-window| / mean
 	Means   []float64 // of the sub-windows, in order
@@ -28,7 +28,8 @@ type Steady struct {
 // SteadyState applies SNIA's criterion to a per-second series: the range of the means of five equal sub-windows is at
 // most 20 % of their mean, and the least-squares line through them rises or falls by at most 10 % of their mean (SNIA
 // SSS PTS 2.0.2, definition of steady state, with sub-windows instead of rounds). The means are weighted by time,
-// because fio's last interval has a different length. The series needs at least five intervals and a positive mean.
+// because fio's last interval may have a different length. The series needs at least five intervals and a positive
+// mean.
 func SteadyState(s iotax.Series) Steady {
 	st := Steady{Range: math.NaN(), Slope: math.NaN()}
 	iv := intervals(s)
@@ -65,7 +66,7 @@ type Step struct {
 	Found         bool
 	At            float64 // seconds after the start of the window
 	Before, After float64 // mean levels
-	Size          float64 // After/Before − 1
+	Size          float64 // After/Before − 1, or 0 if Before is 0
 	F             float64 // F statistic of two levels against one
 }
 
@@ -162,7 +163,7 @@ const warmF = 12.2
 // MSER5 finds the warm-up with the marginal standard error rule (White, Cobb & Spratt 2000). Over batches of five
 // values it finds the cut d that minimizes Σ(y−ȳ)²/(n−d)² over the batches after the cut. Over is false (the trial
 // never settled) if the cut is in the second half, the mean shifts by more than 5 %, and the two sides differ by more
-// than noise explains. Series with fewer than 50 values use smaller batches, so that there are ten batches. A series
+// than noise explains. Series with fewer than 50 values use smaller batches, so that there are at least ten. A series
 // needs at least ten values.
 func MSER5(s iotax.Series) WarmUp {
 	iv := intervals(s)
@@ -219,7 +220,8 @@ func splitF(ys []float64, d int) float64 {
 
 type interval struct{ from, to, v float64 }
 
-// intervals returns the intervals of a series. It omits NaN values and intervals of zero length.
+// intervals returns the intervals of a series. It omits values that are not finite, and intervals without a positive
+// length.
 func intervals(s iotax.Series) []interval {
 	iv := make([]interval, 0, min(len(s.T), len(s.V)))
 	from := 0.0

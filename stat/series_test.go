@@ -231,7 +231,8 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// The quantiles of the merged histogram equal the quantiles of all observations together.
+// The merged histogram counts all observations in ascending bins. At least the share q of the observations is at or
+// below its q quantile.
 func TestMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var hs []iotax.Histogram

@@ -74,8 +74,8 @@ func rankTail(n, c int) float64 {
 }
 
 // walshP returns the largest alpha at which signedRankInterval contains mu. mu must be within the range of d. The
-// interval excludes mu if its depth is larger than the number of Walsh averages on one side of mu, including averages
-// equal to mu.
+// interval excludes mu if the depth of the interval is larger than the number of Walsh averages on one side of mu,
+// including averages equal to mu.
 func walshP(d []float64, mu float64) float64 {
 	w := walshOf(d)
 	return math.Min(1, 2*rankTail(len(d), min(w.atMost(mu), w.len()-w.atMost(math.Nextafter(mu, math.Inf(-1))))))

@@ -30,7 +30,7 @@ func (s Sample) about(level float64) float64 {
 // A Slowdown compares two hypotheses about a candidate: that it has the slowdown of the slow versions, and that it
 // is as fast as the reference. Both fields are log likelihood ratios. Positive values support the slowdown.
 type Slowdown struct {
-	Odds float64 // averaged over slowdown sizes in geometric steps, which begin slightly below the minimum size
+	Odds float64 // averaged over slowdown sizes in geometric steps, which begin below the minimum size
 	Most float64 // at the most likely size that is at least the minimum size
 }
 
@@ -46,8 +46,8 @@ const slowdownSizes = 64
 // be normal with the same unknown σ in all rounds, with Jeffreys' prior 1/σ.
 //
 // Without a slowdown, the probability that Odds ever reaches ln(1/α) is at most about α, however often it is computed
-// (Ville's inequality). With a slowdown, the probability that Most ever falls to ln α is at most about α. TestSlowed
-// and internal/bisect verify both probabilities by simulation.
+// (Ville's inequality). With a slowdown, the probability that Most ever falls to ln α is at most about α. The tests of
+// internal/bisect simulate whole searches.
 func Slowed(candidate, fast, slow Sample, least float64) (Slowdown, error) {
 	if !(least > 0 && least < MaxSlowdown-1) {
 		return Slowdown{}, errors.New("weigh a slowdown: the least slowdown must be above 0 and below 16-fold")

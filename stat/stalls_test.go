@@ -9,7 +9,8 @@ import (
 	"iotax"
 )
 
-// stalledAt returns n seconds with 1000 I/Os of 1 ms each, and an I/O of `length` seconds at each of the given times.
+// stalledAt returns n intervals of one second with 1000 I/Os of 1 ms each, and adds an I/O of `length` seconds to the
+// interval of each given time.
 func stalledAt(n int, length float64, at ...float64) []iotax.Interval {
 	var all []iotax.Interval
 	for k := range n {

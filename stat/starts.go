@@ -15,7 +15,7 @@ import (
 // SpreadByStart.
 type StartSpread struct {
 	Starts  int          `json:"starts"`          // number of starts
-	Between iotax.Number `json:"between_starts"`  // between starts, beyond the variation of rounds; 0 if rounds explain all of it
+	Between iotax.Number `json:"between_starts"`  // between starts, beyond the variation of rounds; 0 if rounds explain all of it; if Within is NaN, the standard deviation of the starts' means
 	Within  iotax.Number `json:"between_rounds"`  // between the rounds of a start; NaN if no start has two rounds
 	Agree   bool         `json:"agree"`           // the variation of the rounds explains the variation between starts
 	Modes   [][]int      `json:"modes,omitempty"` // groups of starts with about the same ratio, by their numbers, the worst ratio first; nil if Agree
@@ -31,7 +31,7 @@ type byStart struct {
 	m, sd  float64 // mean and standard deviation of the means of the starts
 }
 
-// groupByStart groups the log ratios by start. It returns nil if all of them have the same start.
+// groupByStart groups the log ratios by start. It returns nil if `starts` is empty or all of them have the same start.
 func groupByStart(d []float64, starts []int) (*byStart, error) {
 	if len(starts) == 0 {
 		return nil, nil
@@ -126,8 +126,9 @@ func (g *byStart) se() float64 { return g.sd / math.Sqrt(float64(len(g.mean))) }
 
 func (g *byStart) df() float64 { return float64(len(g.mean) - 1) }
 
-// SpreadByStart splits the variance of the log ratios d with the ANOVA estimators for one-way random effects.
-// starts contains the start of each element of d. It returns nil if all elements have the same start.
+// SpreadByStart splits the variance of the log ratios d with the ANOVA estimators for one-way random effects. `starts`
+// contains the start of each element of d. SpreadByStart returns nil if the lengths differ or if all elements have the
+// same start.
 func SpreadByStart(d []float64, starts []int) *StartSpread {
 	g, err := groupByStart(d, starts)
 	if g == nil || err != nil {

@@ -1,11 +1,11 @@
-// Package stat computes estimates with intervals, verdicts, and the decision to continue measuring. It is pure: no
-// I/O, no clock, and no randomness apart from fixed seeds.
+// Package stat computes estimates with intervals, verdicts, and the decision to continue measuring. It is pure: no I/O,
+// no clock, and no randomness apart from seeded generators.
 //
-// The unit of evidence is the trial. The seconds of a trial are correlated and never count as replicates. They only
-// show whether the trial was steady. Functions compare two targets round by round, by the logarithm of their ratio. (A
-// round is one trial of every target.) Effects that all trials of a round share therefore cancel.
+// The unit of evidence is the trial. The seconds of a trial are correlated and never count as replicates. They show,
+// for example, whether the trial was steady. Two targets are compared round by round, by the logarithm of their ratio.
+// (A round is one trial of every target.) Effects that all trials of a round share therefore cancel.
 //
-// docs/dev/method.md explains the choices. Each function names the source of its formula.
+// docs/dev/method.md explains the choices. Functions name the sources of their formulas.
 package stat
 
 import (
@@ -19,7 +19,7 @@ import (
 	"iotax"
 )
 
-// Confidence is the level of every printed interval, 0.95.
+// Confidence is the level of the intervals that iotax prints, 0.95.
 const Confidence = 0.95
 
 // LeastTrials is the minimum number of trials for an interval or a verdict. With fewer trials, no order-statistic
@@ -135,7 +135,7 @@ const (
 
 // Tukey tags each element of xs using Tukey's fences (Exploratory Data Analysis, 1977, 2D). Quartiles are interpolated
 // linearly (Hyndman & Fan 1996, type 7). iotax only displays the tags and does not remove values. Samples with fewer
-// than four values have no tags.
+// than four values or with NaN have no tags.
 func Tukey(xs []float64) []Tag {
 	tags := make([]Tag, len(xs))
 	if len(xs) < 4 || slices.ContainsFunc(xs, math.IsNaN) {

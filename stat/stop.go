@@ -90,11 +90,11 @@ func LeastFor(alpha float64) int { return max(LeastTrials, int(math.Ceil(1-math.
 // IsLook reports whether a study with `least` to `most` rounds checks its interval after round n.
 func IsLook(n, least, most int) bool { return slices.Contains(Looks(least, most), n) }
 
-// Next implements the stop rule. Call it after each complete round n, counted from 1. look reports whether the
-// study has an interim analysis after round n. If not, the interval must not be used, and done is false. Otherwise done
-// reports whether the study may end: the interval of the ratio r (of level 1 − α′) is narrow enough, (ln U − ln L)/2 ≤
-// ln(1+precision), or n has reached most. Only the width decides, never the verdict. Stopping as soon as a difference
-// appears would find differences that do not exist.
+// Next implements the stop rule. n is the number of valid rounds so far. look reports whether the study has an interim
+// analysis after round n. If not, the interval must not be used, and done is false. Otherwise done reports whether the
+// study may end: the interval of the ratio r (of level 1 − α′) is narrow enough, (ln U − ln L)/2 ≤ ln(1+precision), or
+// n has reached most. Only the width decides, never the verdict. Stopping as soon as a difference appears would find
+// differences that do not exist.
 //
 // An interval without bounds (NaN) is not narrow enough.
 func Next(n int, r Interval, precision float64, least, most int) (look, done bool) {

@@ -13,9 +13,9 @@ import (
 )
 
 // Unpaired returns the ratio of after to before. The estimate is exp of the difference of the mean logarithms. The
-// bounds are the hull of Welch's t interval and the rank-sum interval at level 1−alpha. Each sample needs at least
-// one positive number. With fewer than LeastTrials values on a side, the result has an estimate without bounds. It
-// is an error if a side is empty or if a value has no logarithm.
+// bounds are the hull of Welch's t interval and the rank-sum interval at level 1−alpha. Each sample needs at least one
+// positive number. With fewer than o.Least values on a side, the result has an estimate without bounds. It is an error
+// if a side is empty or if a value has no logarithm.
 func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, error) {
 	x, err := logarithms("compare samples", "before", before)
 	if err != nil {
@@ -35,10 +35,10 @@ func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, 
 // they are the log ratios of two runs to the same baseline (see Pair), the Change is the ratio of the two ratios,
 // and a change of the host cancels.
 //
-// The t interval is Welch's (1947), with Satterthwaite's degrees of freedom. The rank-sum interval goes from the
-// k-th smallest to the k-th largest difference y−x, with the largest k for which P(U ≤ k−1) ≤ alpha/2 (Hollander,
-// Wolfe & Chicken, Nonparametric Statistical Methods, 4.3). It assumes that the distributions differ only in
-// location. An autocorrelation widens the t interval as in Estimate.
+// The t interval is Welch's (1947), with Satterthwaite's degrees of freedom. The rank-sum interval goes from the k-th
+// smallest to the k-th largest difference y−x, with the largest k for which P(U ≤ k−1) ≤ alpha/2 (Hollander, Wolfe &
+// Chicken, Nonparametric Statistical Methods, 4.3). It assumes that the distributions differ only in location. An
+// autocorrelation widens the t interval as in Estimate. EstimateChange ignores o.Hidden and o.Starts.
 func EstimateChange(x, y []float64, o Options) (Change, error) {
 	m, n := len(x), len(y)
 	alpha, err := o.check("compare samples", slices.Concat(x, y))
@@ -62,12 +62,12 @@ func EstimateChange(x, y []float64, o Options) (Change, error) {
 	return h.effect(d.median(), p), nil
 }
 
-// ChangeP returns the largest alpha at which the hull of EstimateChange contains ratio. This is a two-sided p value
-// for the hypothesis that ratio is the true ratio (except for ties, where the interval is more conservative). Inside
-// the range of all differences, it is the larger of the p values of Welch's t test and the rank-sum test. Outside
-// that range, no rank-sum interval contains ratio, and ChangeP uses only the t test. A rank-sum test of six trials
-// against six cannot give a p value below 0.002, so Holm's adjustment over many cells would otherwise find nothing.
-// ChangeP is NaN if a side has fewer than two values, or if ratio is not positive.
+// ChangeP returns the largest alpha at which the hull of EstimateChange contains ratio. This is a two-sided p value for
+// the hypothesis that ratio is the true ratio (except for ties, where the interval is more conservative). Inside the
+// range of all differences, it is the larger of the p values of Welch's t test and the rank-sum test. Outside that
+// range, no rank-sum interval contains ratio, and ChangeP uses only the t test. A rank-sum test of six trials against
+// six cannot give a p value below 0.002, so Holm's adjustment over many cells would otherwise find nothing. ChangeP is
+// NaN if a side has fewer than two values, and for invalid arguments such as a ratio that is not positive.
 func ChangeP(x, y []float64, ratio, autocorrelation float64) float64 {
 	mu := math.Log(ratio)
 	if len(x) < 2 || len(y) < 2 || math.IsNaN(mu) || math.IsInf(mu, 0) || !(autocorrelation < 1) {
@@ -85,7 +85,8 @@ func ChangeP(x, y []float64, ratio, autocorrelation float64) float64 {
 
 type welchT struct{ mean, se, df float64 }
 
-// unpairedT returns the difference of the means, its standard error, and Satterthwaite's degrees of freedom.
+// unpairedT returns the difference of the means, its standard error (widened for the autocorrelation), and
+// Satterthwaite's degrees of freedom.
 func unpairedT(x, y []float64, autocorrelation float64) welchT {
 	mx, sx := meanSD(x)
 	my, sy := meanSD(y)
@@ -239,7 +240,8 @@ func rankSumWork(m, n int) float64 {
 
 var rankSums memo[[2]int, []float64] // P(U ≤ u), up to the middle of the distribution
 
-// rankSumTail returns P(U ≤ u) for samples of m and n values without ties, and the two-sided p value of u.
+// rankSumTail returns P(U ≤ u), or P(U ≥ u) if u is above the middle, and the two-sided p value of u. It assumes
+// samples of m and n values without ties.
 func rankSumTail(m, n, u int) (cum, p float64) {
 	if m > n {
 		m, n = n, m

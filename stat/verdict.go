@@ -12,11 +12,11 @@ const (
 
 	// The following verdicts do not come from an interval.
 
-	TooFew           Verdict = "too few trials" // fewer than LeastTrials trials are valid, so there is no interval
+	TooFew           Verdict = "too few trials" // too few valid trials (or I/Os beyond the quantile) for an interval
 	NotRanked        Verdict = "not ranked"     // the sides differ in durability, emulation or work, lack a common baseline, or neither direction of the metric is better
 	NotComparable    Verdict = "not comparable" // a check found that the result is invalid
 	TooManyDiscarded Verdict = "invalid"        // more than MaxDiscarded of the trials were discarded
-	NoResult         Verdict = "no result"      // the target could not be opened, or every trial failed
+	NoResult         Verdict = "no result"      // the target could not be opened, or no valid trial has the value
 	NoVerdict        Verdict = ""               // nothing to judge: the baseline itself, or a row without a reference
 )
 

@@ -220,7 +220,7 @@ func write(asJSON bool, v any, text func() string) error {
 	return e.Encode(v)
 }
 
-// columns returns the width of the terminal, at most 120.
+// columns returns the width of the terminal, at most 120, or 80 without a terminal.
 func columns() int {
 	if n, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && n > 0 {
 		return min(n, 120)

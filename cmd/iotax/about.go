@@ -55,7 +55,7 @@ func commit() string {
 	return rev[:min(12, len(rev))] + dirty
 }
 
-// version returns the release or, for other builds, the commit.
+// version returns the release. For other builds it returns "devel", followed by the commit if it is known.
 func version() string {
 	switch c := commit(); {
 	case release != "":

@@ -15,16 +15,16 @@ import (
 	"iotax/internal/store"
 )
 
-// An earlierRun is an earlier run whose targets `iotax run --against` measures again.
+// An earlierRun is an earlier run. `iotax run --against` measures some of its targets again.
 type earlierRun struct {
 	run      *iotax.Run
 	pairs    map[string]string // from the name of a target that is measured again to its name in the earlier run
-	messages []string          // lines that describe which targets are paired
+	messages []string          // lines about the targets that are measured again, and about targets without a counterpart
 }
 
-// against returns the plan p with additional targets: those of the earlier run ref, in their earlier configuration. If
-// ref is "", it returns p and nil. It makes the paths of p absolute, unless both runs are divided into shards: absolute
-// paths may differ between the shards' hosts.
+// against returns the plan p with additional targets: those of the earlier run ref whose configuration has changed, in
+// their earlier configuration. If ref is "", it returns p and nil. It makes the paths of p absolute, unless both runs
+// are divided into shards: absolute paths may differ between the shards' hosts.
 func against(ctx context.Context, db *store.Store, p *plan.Plan, ref string, divided bool) (*plan.Plan, *earlierRun, error) {
 	if ref == "" {
 		return p, nil, nil
@@ -64,7 +64,7 @@ func against(ctx context.Context, db *store.Store, p *plan.Plan, ref string, div
 	return both, &earlierRun{r, pairs, notes}, nil
 }
 
-// notes prints which targets of both runs are paired.
+// notes prints the messages of the pairing.
 func (e *earlierRun) notes(note func(string, ...any)) {
 	if e == nil {
 		return
@@ -74,8 +74,8 @@ func (e *earlierRun) notes(note func(string, ...any)) {
 	}
 }
 
-// drift prints each fact in which this host or a target that is measured again differs from the earlier run. These
-// facts may differ although the configuration is the same.
+// drift prints the facts in which this host or a target that is measured again differs from the earlier run. They may
+// differ although the configuration is the same.
 func (e *earlierRun) drift(r *iotax.Run, note func(string, ...any)) {
 	if e == nil {
 		return

@@ -24,8 +24,8 @@ func (s *stage) wrapper(name, program string) (path, hash string) {
 	return path, fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
 }
 
-// Versions of QEMU, virtiofsd, qemu-nbd and fio alternate in one run. iotax starts the programs that the `binary` keys
-// name, and records their versions and hashes as facts.
+// Two binaries of QEMU and two of fio alternate in one run. iotax starts the programs that the `binary` keys name, also
+// those of virtiofsd and qemu-nbd, and records their versions and hashes as facts.
 func TestBinaries(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -102,7 +102,8 @@ measure: {trial: 300ms, ramp: 50ms, rounds: 1, cold: false}
 	}
 }
 
-// Before it measures, iotax refuses a binary that does not exist or that is a different program.
+// Before it measures, iotax refuses a binary that does not exist or is a different program, and a binary for a share
+// that has no daemon.
 func TestBinaryRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -127,7 +128,7 @@ workloads: {read: {fio: {rw: randread, bs: 4k, size: 8MiB%s}}}
 	}
 }
 
-// Before the guest starts, iotax refuses an option that the share's virtiofsd lacks.
+// Before it measures, iotax refuses an option that the share's virtiofsd lacks.
 func TestUnknownOption(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

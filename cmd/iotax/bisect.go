@@ -28,7 +28,7 @@ import (
 	"iotax/stat"
 )
 
-// bisectRounds is the number of rounds of one step, unless the plan or --rounds sets another.
+// bisectRounds limits the rounds of one step, unless the plan or --rounds sets other limits.
 var bisectRounds = plan.Rounds{Min: 6, Max: 300}
 
 // Exit statuses of iotax bisect --step, as git bisect run defines them.
@@ -317,8 +317,8 @@ func (a *app) note(format string, args ...any) {
 	}
 }
 
-// measureStep measures the plan of a step as a run with the id opts.ID. If only the target of the tested version could
-// not be opened, it returns a *bisect.BuildError.
+// measureStep measures the plan of a step as a run with the id opts.ID. If the target of the tested version could not
+// be opened, it returns a *bisect.BuildError.
 func (a *app) measureStep(ctx context.Context, db *store.Store, p *plan.Plan, opts run.Options) error {
 	id := opts.ID
 	work, err := beginWork(id)
@@ -336,7 +336,7 @@ func (a *app) measureStep(ctx context.Context, db *store.Store, p *plan.Plan, op
 	return err
 }
 
-// bisectRatios returns the log ratios of a run of two targets. It returns nil if the run never began or contains no
+// bisectRatios returns the log ratios of a run of two targets. It returns nil if the run does not exist or contains no
 // valid round.
 func bisectRatios(ctx context.Context, db *store.Store, id string) ([]float64, error) {
 	r, err := db.Get(ctx, id)

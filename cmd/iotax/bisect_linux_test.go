@@ -96,7 +96,7 @@ measure: {cold: false, ramp: 0s}
 	}
 	t.Logf("%d rounds", last.Rounds)
 
-	// The same command prints the saved result at once. bisect refuses to continue with a different build script.
+	// The same command succeeds again. bisect refuses to continue with a different build script.
 	again := s.iotax(args...)
 	again.works(t, exitOK)
 	args[len(args)-1] = "other.sh"

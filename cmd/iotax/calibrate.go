@@ -124,7 +124,7 @@ func (a *app) calibrate(ctx context.Context, aa *plan.Plan) error {
 	return printCalibration(a.out, c, r, setup, calibrate.UserCache().Path(setup))
 }
 
-// printCalibration writes the results, one line for each number.
+// printCalibration writes the results as text, one per line.
 func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, setup calibrate.Setup, file string) error {
 	var b strings.Builder
 	var on []string
@@ -171,7 +171,7 @@ func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, setup cal
 	return err
 }
 
-// percent formats a share as a percentage with two significant digits.
+// percent formats a share as a percentage: without decimals from 10 %, and with two significant digits below.
 func percent(x float64) string {
 	if x >= 0.1 {
 		return fmt.Sprintf("%.0f %%", 100*x)

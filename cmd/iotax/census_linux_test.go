@@ -35,7 +35,7 @@ func (c census) kinds() map[string]int {
 	return n
 }
 
-// census lists the leftovers of r, which may still be running.
+// census lists the leftovers of r, which may still be running, and those in the stage's other places.
 func (s *stage) census(r *running) (found census) {
 	s.t.Helper()
 	runner := strconv.Itoa(r.cmd.Process.Pid) + "."
@@ -181,7 +181,7 @@ func (s *stage) gone(r *running, undo func()) (left census) {
 	}
 }
 
-// TestCensus takes a census while leftovers of every kind exist, and again after it has removed them.
+// TestCensus takes a census while leftovers of every kind exist, and again after it has removed most of them.
 func TestCensus(t *testing.T) {
 	needsRoot(t)
 	s := newStage(t)

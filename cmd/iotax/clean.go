@@ -56,12 +56,12 @@ type cleanItem struct {
 	Error   string         `json:"error,omitempty"`
 }
 
-// resolve returns the ids of the runs that refs name. If the store has no such run, resolve uses the ref itself as an
-// id, and unknown contains the error of the store, by ref.
+// resolve returns the ids of the runs that refs name. For a ref that it cannot find in the store, it returns the ref
+// itself as an id, and an error in unknown, by ref.
 func (a *app) resolve(ctx context.Context, refs []string) (ids []string, unknown map[string]error) {
 	unknown = map[string]error{}
 	db, err := store.OpenExisting(ctx, a.store)
-	if err != nil { // clean.Open returns this error
+	if err != nil { // clean.Open finds this error, too, and reports it with Missed
 		for _, ref := range refs {
 			unknown[ref] = &iotax.Error{Op: "find run", On: ref, Err: store.ErrNotFound}
 		}
@@ -79,7 +79,8 @@ func (a *app) resolve(ctx context.Context, refs []string) (ids []string, unknown
 	return ids, unknown
 }
 
-// clean lists the leftovers of the runs in refs, or of all runs if refs is empty. If yes is true, it also removes them.
+// clean lists the leftovers of the runs in refs, or of all runs if refs is empty. If yes is true, it also removes them,
+// except those of runs that may still be running.
 func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error {
 	mustUndo()
 	runs, unknown := a.resolve(ctx, refs)

@@ -41,7 +41,7 @@ func (s *stage) cleans(flags ...string) result {
 	return s.iotax(args...)
 }
 
-// leftBy returns the leftovers that clean lists for a run, as "kind path".
+// leftBy returns the leftovers that clean lists for a run, as "kind name".
 func (s *stage) leftBy(run string, args ...string) (names []string) {
 	s.t.Helper()
 	var listed struct{ Leftovers []cleanItem }
@@ -73,8 +73,8 @@ func (s *stage) waitFor(r *running, pattern string) string {
 	}
 }
 
-// clean finds every directory that a killed run made for a workload or volume by the run's label, wherever the plan put
-// it.
+// By the run's label, clean finds every directory that a killed run made for a workload or volume, wherever the plan
+// put it.
 func TestCleanFindsScratches(t *testing.T) {
 	for _, where := range []string{"here", "over SSH"} {
 		t.Run(where, func(t *testing.T) {
@@ -174,7 +174,7 @@ measure: {protocol: "fixed:100x1s", ramp: 0s}
 	}
 }
 
-// clean finds and removes the objects of a killed run in a bucket by the run's label, and keeps other objects.
+// By the run's label, clean finds and removes the objects of a killed run in a bucket. It keeps other objects.
 func TestCleanInBucket(t *testing.T) {
 	s := newStage(t)
 	addr := s.s3("bench")

@@ -46,7 +46,8 @@ func TestClusterBaselines(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("the suite has no %v", want)
 	}
-	// In each workload, a target is compared with the first target of Against that also runs the workload.
+	// In each workload, a target is compared with the first target of Against that also runs the workload or, if
+	// Against is empty, with the workload's baseline.
 	run := iotax.Run{Baseline: p.Baseline}
 	infos := map[string]iotax.TargetInfo{}
 	for _, target := range p.Targets {

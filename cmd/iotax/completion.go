@@ -29,8 +29,8 @@ func completeBy(c *cobra.Command, flag string, by cobra.CompletionFunc) {
 	}
 }
 
-// completeTargets completes the arguments of run and plan: suites and plan files first, then kinds of targets and
-// directories.
+// completeTargets completes targets: kinds of targets, files and directories. It also completes suites as the first
+// argument.
 func completeTargets(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var out []cobra.Completion
 	if len(args) == 0 {

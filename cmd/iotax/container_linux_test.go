@@ -26,7 +26,7 @@ const (
 // engines maps the engines to functions that start one for a test.
 var engines = map[string]func(*testing.T) *engine.Engine{"docker": engine.Docker, "podman": engine.Podman}
 
-// boxed starts an engine, loads boxImage, and makes a stage. In the stage's directory loop, it mounts a file system
+// boxed starts an engine, loads boxImage, and makes a stage. In the stage's directory `loop`, it mounts a file system
 // from device, a loop device whose I/O the engine can limit.
 func boxed(t *testing.T, start func(*testing.T) *engine.Engine) (s *stage, e *engine.Engine, device string) {
 	e = start(t)

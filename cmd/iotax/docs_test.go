@@ -127,8 +127,8 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// checkCommand parses the flags of a command. If the command measures and whole is true, checkCommand also builds the
-// plan. whole is false if args contain placeholders.
+// checkCommand parses the flags of a command. If the command is run or plan and whole is true, checkCommand also builds
+// the plan, unless the command names a plan file that does not exist. whole is false if args contain placeholders.
 func checkCommand(t *testing.T, page string, args []string, whole bool) {
 	t.Helper()
 	root := (&app{}).root()
@@ -178,7 +178,7 @@ func checkCommand(t *testing.T, page string, args []string, whole bool) {
 	}
 }
 
-// Every command is named on a page.
+// Every command except version and completion is named on a page.
 func TestDocumentsNameCommands(t *testing.T) {
 	var text strings.Builder
 	for _, page := range slices.Sorted(maps.Values(userPages(t))) {

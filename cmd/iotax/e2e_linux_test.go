@@ -318,7 +318,7 @@ measure: {trial: 300ms, ramp: 50ms, rounds: %d, cold: false}
 `, qemu, target, rounds)
 }
 
-// links makes a directory for PATH with links to this host's programs except those in but.
+// links makes a directory for PATH with links to this host's programs except those in `but`.
 func (s *stage) links(but ...string) string {
 	s.t.Helper()
 	dir := s.mkdir("bin")
@@ -769,8 +769,8 @@ func (s *stage) knows(d *sshd) {
 	s.write("known", fmt.Sprintf("[%s]:%d %s", d.address, d.port, d.host))
 }
 
-// sshConfig writes the user's SSH configuration, in which lines apply to all hosts. ssh ignores HOME, so a wrapper in
-// PATH passes the file.
+// sshConfig writes the user's SSH configuration. The settings in `lines` apply to all hosts. ssh ignores HOME, so a
+// wrapper in PATH passes the file.
 func (s *stage) sshConfig(lines string) {
 	s.t.Helper()
 	real, err := exec.LookPath("ssh")
@@ -910,7 +910,7 @@ func TestStore(t *testing.T) {
 	s.iotax(tiny("run", "dir:a", "-o", ro+"/report.html")...).refuses(t, 1, "write "+ro+"/report.html", "read-only", "hint: ")
 }
 
-// If the store fills up during the run, the finished trials stay saved and the run fails.
+// If the store fills up during the run, the run fails. The store can still be read.
 func TestStoreFillsUp(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -8,8 +8,8 @@ import (
 	"iotax"
 )
 
-// Without expectations, a run that made a report exits with 0 unless nothing could be compared. With --strict, it exits
-// with 0 only if it measured the full plan.
+// Without expectations, a run exits with 0 if a comparison, or the only target, has valid trials, otherwise with 1.
+// With --strict, it exits with 0 only if it measured the full plan.
 func TestExitStatus(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -62,12 +62,12 @@ measure: {trial: 1s, ramp: 0s, rounds: 2, budget: 3s}
 	}
 }
 
-// A run with a missed expectation exits with status 3. A run with an undecided expectation exits with status 3 only
-// with --strict. Before measuring, iotax refuses an expectation that cannot be decided.
+// A run with a missed expectation exits with status 3. If no expectation is missed, an undecided one causes status 3
+// only with --strict. Before measuring, iotax refuses an expectation that is invalid or cannot be decided.
 func TestExpectations(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	// The commands print their times, so that the times do not depend on this machine. In the workload mixed, every
+	// The commands print their times, so that the times do not depend on this machine. In the workload `mixed`, every
 	// second time is 400 ms and the others are 0, so that the interval of the median contains 200 ms.
 	s.write("plan.yaml", fmt.Sprintf(`
 targets: {one: {dir: a}, two: {dir: b}}

@@ -235,7 +235,7 @@ func (s *stage) starved() (procs string) {
 }
 
 // For a target in memory, the report lists the stage of the device as missing. A workload without latencies has no
-// stages. Both runs succeed. The first run also has profiles, which contain fio and the kernel.
+// stages. Both runs succeed. As root, the first run also has profiles, which contain fio and the kernel.
 func TestExplainsNothing(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

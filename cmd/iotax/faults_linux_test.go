@@ -29,7 +29,7 @@ type fault struct {
 	setup  func(s *stage) (args []string)                       // targets as words, or a plan file
 	inject func(s *stage, r *running, d *rand.Rand) (done bool) // reports whether the fault occurred during the run
 	codes  []int                                                // possible exit statuses; they include 1 if a target may end up without a valid trial
-	killed bool                                                 // iotax or its connection is killed, so clean must remove the leftovers
+	killed bool                                                 // iotax may be unable to clean up, so clean must remove the leftovers
 	whole  bool                                                 // the run completes, so there is nothing to resume
 	fails  bool                                                 // at least one trial must fail
 	says   []string                                             // at least one of these texts must be in the report
@@ -89,7 +89,7 @@ measure: {trial: 300ms, ramp: 0s, rounds: 3}
 func remoteForLong(s *stage) []string { return append(remote(s), "--trial", "3s") }
 
 // guested returns a setup function for a plan with a directory of this host, a guest's disk in that directory, and the
-// additional workloads in more.
+// additional workloads in `more`.
 func guested(more string) func(*stage) []string {
 	return func(s *stage) []string {
 		s.write("plan.yaml", strings.Replace(guestPlan(3, "", "disk: {of: host}"), "workloads: {", "workloads: {"+more, 1))
@@ -134,7 +134,7 @@ func (s *stage) storeProgram() string {
 	return p
 }
 
-// networked returns a plan with two links between nodes of a lab that the run makes.
+// networked returns a plan that measures both directions between two nodes of a lab that the run makes.
 func networked(s *stage) []string {
 	s.write("plan.yaml", `
 baseline: there
@@ -148,7 +148,7 @@ measure: {trial: 1s, ramp: 0s, overrun: 5s, rounds: 2}
 	return []string{"plan.yaml"}
 }
 
-// afterTrials waits until r has printed n trials or has ended.
+// afterTrials waits until r has printed n trials or has ended, for at most four minutes.
 func (r *running) afterTrials(n int) {
 	for end := time.Now().Add(4 * time.Minute); r.told() < n && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		select {
@@ -163,7 +163,7 @@ func (r *running) afterTrials(n int) {
 // the first five trials.
 func at(sig syscall.Signal) func(*stage, *running, *rand.Rand) bool { return among(6, sig) }
 
-// among is like at, for runs of at most the given number of trials.
+// among is like `at`, for runs of at most the given number of trials.
 func among(most int, sig syscall.Signal) func(*stage, *running, *rand.Rand) bool {
 	return func(s *stage, r *running, d *rand.Rand) bool {
 		trials := d.IntN(most)
@@ -195,7 +195,7 @@ func (r *running) told() (n int) {
 	return n
 }
 
-// whileMeasuring waits until the first fio measures, waits for up to another 200 ms, and returns the result of do. It
+// whileMeasuring waits until the first fio measures, waits for up to another 200 ms, and returns the result of `do`. It
 // returns false if the run ends first.
 func whileMeasuring(s *stage, r *running, d *rand.Rand, do func() bool) bool {
 	for end := time.Now().Add(4 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -229,7 +229,7 @@ func whileThere(s *stage, r *running) {
 	}
 }
 
-// signalEvery sends sig to all processes with that name. It reports whether it signalled at least one process.
+// signalEvery sends sig to all of the stage's processes with that name. It reports whether it signalled at least one.
 func (s *stage) signalEvery(name string, sig syscall.Signal) (sent bool) {
 	for _, p := range s.processes(name) {
 		pid, _, _ := strings.Cut(p, " ")
@@ -498,10 +498,10 @@ func (a *aftermath) row(fault string) string {
 	return fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %d | %s | %s |\n", fault, a.tries, a.hit, a.finished, a.lost, a.made, a.left, resumed, strings.ReplaceAll(said, `"`, ""))
 }
 
-// TestFaults injects faults into small real runs. The store must contain every trial that iotax printed, clean must
-// find everything left behind, and the run must resume. IOTAX_FAULTS=N tries each fault N times. IOTAX_FAULTS_ONLY=TEXT
-// tries only the faults whose names contain TEXT. IOTAX_FAULTS_DOC=FILE updates the table in FILE, which is
-// docs/dev/reliability.md.
+// TestFaults injects faults into small real runs. The store must contain every trial that iotax printed. Nothing may be
+// left behind, or clean must remove it. An incomplete run must resume. IOTAX_FAULTS=N tries each fault N times.
+// IOTAX_FAULTS_ONLY=TEXT tries only the faults whose names contain TEXT. IOTAX_FAULTS_DOC=docs/dev/reliability.md
+// updates the table in that file.
 func TestFaults(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

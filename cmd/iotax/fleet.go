@@ -48,8 +48,8 @@ func (k *fleetFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&k.detach, "detach", false, "with --kubernetes: do not wait for the end")
 }
 
-// template returns the pod template of --pod, or the default template, with the image of --pod-image. A template
-// without an image is a usage error.
+// template returns the pod template of --pod, or a default one. --pod-image sets the image of its first container. All
+// errors are usage errors.
 func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 	var t corev1.PodTemplateSpec
 	fail := func(err error, hint string) (corev1.PodTemplateSpec, error) {
@@ -169,7 +169,8 @@ const (
 	jobSilence = 10 // failed requests in a row before watchJob gives up
 )
 
-// watchJob prints the progress of the job until the job ends, and returns the last progress.
+// watchJob prints the progress of the job until the job ends, ctx is done, or jobSilence requests in a row have failed.
+// It returns the last progress.
 func (a *app) watchJob(ctx context.Context, c *kube.Client, j kube.Job) (last kube.Progress, err error) {
 	shown, silent := "", 0
 	for {

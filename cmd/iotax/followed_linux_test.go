@@ -106,7 +106,7 @@ func TestFollowedHints(t *testing.T) {
 			t.Errorf("with time_based=1 still: %s", r)
 		}
 	})
-	// Every rule about trials, runs or reports whose hint contains a setting must be in tried or in unfollowed.
+	// Every rule about trials, runs or reports whose hint contains a setting must be in `tried` or in `unfollowed`.
 	tried := []string{"short-trial", "few-trials", "stopped-early", "runner-died", "jobs-run-alone", "load-not-reached", "short-window"}
 	for _, r := range rules.All() {
 		settings := rules.Settings(r.Hint)

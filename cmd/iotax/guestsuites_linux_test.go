@@ -11,8 +11,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// The suites about virtual machines run from start to report, scaled down. Every cell has a value, the CPU and memory
-// of the guests' processes are measured, and a feature that this QEMU lacks is reported.
+// One workload of each of three suites about virtual machines runs from start to report, scaled down. Every cell has a
+// value, the CPU and memory of the guests' processes are measured, and a feature that this QEMU lacks is reported.
 func TestGuestSuites(t *testing.T) {
 	long.Test(t)
 	needsRoot(t) // the NFS server uses a privileged port
@@ -78,8 +78,8 @@ func TestGuestSuites(t *testing.T) {
 	}
 }
 
-// The suite "db" starts the installed databases, measures them, and removes them. It reports databases that are not
-// installed.
+// The suite "db" starts the databases, measures them, and removes them. If etcd's `benchmark` is not installed, the run
+// reports it.
 func TestServersOfSuite(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"iotax/internal/terminal"
 )
 
-// Headings under which help lists the flags, in this order. Flags without a heading come first.
+// Headings under which help lists the flags, in this order. Flags of no group come first, under the heading "Flags".
 const (
 	groupWhat       = "What"
 	groupHowLong    = "How long"
@@ -120,7 +120,7 @@ func (a *app) usage(c *cobra.Command) error {
 	return err
 }
 
-// brought maps flags of fio, hyperfine and k6 to hints that name the equivalent in iotax.
+// brought maps flags of fio, hyperfine and k6 to hints about what to write in iotax.
 var brought = map[string]string{
 	"runtime": "--trial 10s", "ramp_time": "--ramp 2s", "loops": "--rounds 6..30", "time_based": "leave it out: trials have a length (--trial 10s)",
 	"iodepth": "-w randread-4k-qd32", "numjobs": "-w randread-4k-j4", "bs": "-w randread-4k", "blocksize": "-w randread-4k", "rw": "-w randread-4k", "readwrite": "-w randread-4k",
@@ -133,7 +133,8 @@ var brought = map[string]string{
 	"thresholds": "iotax compare A B --fail-on worse --margin 5%", "summary-export": "-o FILE.json", "out": "-o FILE",
 }
 
-// meantFlag adds the name of the flag to an error about its value, and a hint to an error about an unknown flag.
+// meantFlag adds the name of the flag to an error about the value of a typed flag, and a hint to an error about an
+// unknown flag of more than one letter.
 func meantFlag(c *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) && errors.Is(err, iotax.ErrUsage) {
@@ -207,7 +208,7 @@ var topics = []topic{
 	}},
 }
 
-// text formats the topic for a terminal with the given number of columns.
+// text formats the entries of the topic for a terminal with the given number of columns.
 func (t topic) text(columns int) string {
 	var b strings.Builder
 	for _, e := range t.entries {

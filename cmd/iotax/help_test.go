@@ -112,8 +112,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// The manual has a page for each command. The page of iotax contains the sections on exit status, environment and
-// files.
+// The manual has pages for iotax and its commands. The page of iotax contains the sections on exit status, environment
+// and files.
 func TestManual(t *testing.T) {
 	dir := t.TempDir()
 	if code := Main(t.Context(), []string{"man", dir}, nil, io.Discard, io.Discard); code != exitOK {
@@ -136,7 +136,7 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// The hints for flags of other programs name flags of run.
+// The hints for flags of other programs name flags of iotax, and `run` has none of those other flags.
 func TestBroughtFlags(t *testing.T) {
 	flags := (&app{}).runCommand().Flags()
 	for name, hint := range brought {

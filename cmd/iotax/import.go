@@ -193,8 +193,8 @@ func (o *importOptions) run(ctx context.Context, db *store.Store, batch *ingest.
 	return r, trials, rows, save(ctx, r)
 }
 
-// readInput adds a file, the files in a directory, or standard input to the batch. A file that cannot be read becomes a
-// row of the table with the reason.
+// readInput adds a file, standard input, or all files below a directory that are not hidden to the batch. A file that
+// cannot be read becomes a row of the table with the reason.
 func (a *app) readInput(ctx context.Context, batch *ingest.Batch, src ingest.Source) error {
 	if src.Name == "-" {
 		if err := batch.Add(src, a.in); err != nil {
@@ -229,7 +229,7 @@ func (a *app) readInput(ctx context.Context, batch *ingest.Batch, src ingest.Sou
 		}
 		s := src
 		s.Name = path
-		// The path may be relative to ".", which is not a folder name.
+		// filepath.Dir may return ".", which is not the name of a folder.
 		if dir, err := filepath.Abs(filepath.Dir(path)); err == nil {
 			s.Folder = filepath.Base(dir)
 		}

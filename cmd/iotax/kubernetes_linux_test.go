@@ -22,8 +22,8 @@ import (
 // the docs run unchanged. It contains fio, unlike boxImage.
 const defaultPodImage = "docker.io/library/busybox:stable"
 
-// podStage makes a stage and a cluster with three storage classes: local has prepared local volumes, fast creates
-// volumes on demand, and the volumes of raw are loop devices. iotax uses the service account of the documented
+// podStage makes a stage and a cluster with three storage classes: `local` has prepared local volumes, `fast` creates
+// volumes on demand, and the volumes of `raw` are loop devices. iotax uses the service account of the documented
 // manifest.
 func podStage(t *testing.T) (*stage, *kube.Cluster) {
 	c := kube.Start(t, 2, kube.Image{Name: defaultPodImage, Content: engine.Content{Fio: true}}, kube.Image{Name: boxImage}, kube.Image{Name: fleetImage, Content: fleetContent(t)})
@@ -116,7 +116,8 @@ func account(t *testing.T, s *stage, c *kube.Cluster, name string) string {
 	return s.write(name+".kubeconfig", text)
 }
 
-// TestKubernetes runs iotax against a cluster with only the rights that the docs require.
+// TestKubernetes runs iotax against a cluster. Unless a target sets kubeconfig, iotax has only the rights that the docs
+// require.
 func TestKubernetes(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -390,7 +391,7 @@ workloads: {read: {fio: {size: 1MiB}}}
 		}
 	})
 
-	// This subtest fills in the rows about pods of the table in docs/dev/reliability.md.
+	// With IOTAX_FAULTS_DOC, this subtest updates the row about pods in docs/dev/reliability.md.
 	t.Run("faults", func(t *testing.T) {
 		rows := []fault{{name: "the pod deleted while it measures", codes: []int{0, 1}, fails: true,
 			setup: func(*stage) []string {

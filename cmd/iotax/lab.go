@@ -117,7 +117,7 @@ type labStatus struct {
 	Rate    lab.Rate     `json:"rate"`
 	Dir     string       `json:"dir"`
 	Created time.Time    `json:"created"`
-	Broken  string       `json:"broken,omitempty"` // the first missing part of the lab, or empty if the lab is complete
+	Broken  string       `json:"broken,omitempty"` // why the lab is not complete, or empty if it is
 	Nodes   []nodeStatus `json:"nodes"`
 }
 

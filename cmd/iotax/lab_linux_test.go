@@ -119,8 +119,7 @@ func TestLabCommand(t *testing.T) {
 		t.Errorf("%q, exit %d", errs, code)
 	}
 
-	// Traffic reaches the configured rate in both directions and does not exceed it. A busy machine may need several
-	// tries.
+	// In both directions, traffic reaches 85 to 105 % of the configured rate. A busy machine may need several tries.
 	server := s.start(nil, "lab", "--name", name, "exec", "node02", "--", "iperf3", "--server", "--bind", "10.77.0.2")
 	t.Cleanup(func() { lab("down") }) // removes the lab before another cleanup waits for the server to end
 	for _, way := range []string{"there", "back"} {
@@ -153,7 +152,7 @@ func TestLabCommand(t *testing.T) {
 		}
 	}
 
-	// A second up keeps the lab with its files and processes. iotax refuses a second up with another configuration.
+	// A second `up` keeps the lab with its files and processes. iotax refuses it if the configuration is another one.
 	var st []struct {
 		Name, Rate, Dir, Broken string
 		Nodes                   []struct {

@@ -76,8 +76,8 @@ var undoing struct {
 	begun bool
 }
 
-// mustUndo must be called before the process makes something that it must remove. From then on the first signal cancels
-// the context instead of ending the process.
+// mustUndo must be called before the process makes something that it must remove. From then on, the first signal only
+// cancels the context.
 func mustUndo() {
 	undoing.Lock()
 	undoing.begun = true
@@ -89,7 +89,7 @@ type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// errInterrupted is the error of an interrupted run. Its text contains the command that continues the run.
+// errInterrupted is the error of an interrupted command. Its text describes how to continue.
 type errInterrupted struct{ error }
 
 // Main runs the command line args and returns the exit status.
@@ -128,7 +128,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	return exitError
 }
 
-// asksForJSON reports whether --json is on a command line that could not be parsed.
+// asksForJSON reports whether args contain --json. It also works if they cannot be parsed.
 func asksForJSON(args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
@@ -170,7 +170,8 @@ func printError(w io.Writer, text string, err error, code exitCode, asJSON bool)
 	}
 }
 
-// isCobraUsage reports whether err is an error of cobra about flags or commands. Cobra has no types for these errors.
+// isCobraUsage reports whether err is an error of cobra about flags, commands or arguments. Cobra has no types for
+// these errors.
 func isCobraUsage(err error) bool {
 	for _, s := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires at least", "invalid argument", "flag needs an argument", "required flag", "if any flags in the group"} {
 		if strings.HasPrefix(err.Error(), s) {
@@ -184,8 +185,8 @@ var cobraCount = regexp.MustCompile(`^(accepts|accepts at most|requires at least
 
 var cobraWord = regexp.MustCompile(`^(?:unknown command|invalid argument) "(.+)" for ".+"$`)
 
-// wrongArguments rewords cobra's errors about the number of arguments and about an unknown command or argument, and
-// adds a hint.
+// wrongArguments rewords cobra's errors about the number of arguments. It adds a hint to them, and if possible to
+// errors about an unknown command or argument.
 func wrongArguments(c *cobra.Command, text string) string {
 	if problem, near, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // an unknown command
 		return problem + "\n  hint: did you mean " + strings.Join(strings.Fields(near), ", ") + "?"
@@ -212,7 +213,7 @@ func wrongArguments(c *cobra.Command, text string) string {
 	return c.Name() + " " + how + format.Plural(n, "argument") + ", not " + m[3] + "\n  hint: " + strings.TrimSuffix(c.UseLine(), " [flags]") + " (--help shows more)"
 }
 
-// An app contains the streams and the flags that all commands share.
+// An app contains the streams and the flags that commands share.
 type app struct {
 	args     []string
 	in       io.Reader

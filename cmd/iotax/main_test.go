@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(waiting{m}, programs)
 }
 
-// waiting runs at least four parallel tests at the same time, unless -parallel is given, because they mostly wait for
-// guests, engines and deadlines.
+// waiting lets at least four parallel tests run at the same time, unless -parallel is given, because they mostly wait
+// for guests, engines and deadlines.
 type waiting struct{ *testing.M }
 
 func (m waiting) Run() int {

@@ -34,8 +34,8 @@ func (a *app) manCommand() *cobra.Command {
 	}
 }
 
-// writeManual writes the manual pages of c and its commands. The page of the root command contains all help topics as
-// sections. The other pages contain only the topic about the exit status.
+// writeManual writes the manual pages of c and its commands. The page of the root command ends with a section for each
+// help topic. The other pages end with the one about the exit status.
 func writeManual(c *cobra.Command, dir string) error {
 	for _, s := range c.Commands() {
 		if s.IsAvailableCommand() {

@@ -74,7 +74,7 @@ func multiply(tb testing.TB, path string, cells, rounds int) {
 	exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
 }
 
-// TestManyTrials makes every kind of report of a large run, and checks that the report includes every trial.
+// TestManyTrials writes reports of a large run in several formats, and checks that the report includes every trial.
 func TestManyTrials(t *testing.T) {
 	long.Test(t)
 	const cells, rounds = 20, 100

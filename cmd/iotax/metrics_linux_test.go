@@ -25,7 +25,7 @@ measure: {trial: 1s, ramp: 0s, rounds: 6, precision: 10%}
 `
 
 // Every metric of a plan has a ratio with an interval and a verdict, from values of fio and the kernel. Every metric
-// that is listed as possible has a value.
+// that is listed as possible has a value, except for those that `absent` accepts.
 func TestMetricsOfFio(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -86,7 +86,7 @@ func TestMetricsOfFio(t *testing.T) {
 	s.iotax("compare", "latest", "latest", "--metric", "sync.latency.mean", "--fail-on", "worse").works(t, exitOK, "sync latency mean")
 }
 
-// Before measuring, iotax refuses a metric that it cannot judge.
+// Before measuring, iotax refuses a metric that the workload does not have or that it cannot judge.
 func TestMetricsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

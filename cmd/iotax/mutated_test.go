@@ -152,7 +152,7 @@ workloads:
 measure: {protocol: "fixed:1x50ms", ramp: 0s, cold: false, order: random}
 `
 
-// placed matches an error with a position in a file.
+// placed matches an error that names a position in a file, or a job file without jobs.
 var placed = regexp.MustCompile(`in\.yaml:\d+|in\.fio: line \d+|in\.fio has no job`)
 
 // mended reports whether an error has a hint.
@@ -160,8 +160,8 @@ func mended(stderr string) bool {
 	return strings.Contains(stderr, "hint:") || strings.Contains(stderr, "did you mean")
 }
 
-// TestMutatedInput gives the commands a thousand inputs with small mistakes. No input may cause a panic. iotax must
-// refuse a wrong input before it measures or saves anything, with the position and a hint.
+// TestMutatedInput gives the commands about a thousand inputs with small mistakes. No input may cause a panic. iotax
+// must refuse a wrong input before it measures or saves anything, with a hint and, for plans and job files, a position.
 func TestMutatedInput(t *testing.T) {
 	long.Test(t)
 	dir := t.TempDir()

@@ -9,7 +9,7 @@ import (
 )
 
 // QEMU limits two disks of a guest to IOPS in the ratio 100 to 62. The limit is independent of fio and of iotax. The
-// interval must contain the ratio.
+// interval must contain the ratio, with a tolerance of 2 %.
 func TestKnownRatioComesBack(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

@@ -17,7 +17,8 @@ import (
 )
 
 // An outlet holds the flags --format and -o, which mean the same for every command that prints a document. --format is
-// the format of standard output. -o writes a file in the format of its ending, and "-" is standard output.
+// the format of standard output. -o writes a file in the format of its ending, or else of --format. "-" is standard
+// output.
 type outlet struct {
 	formats []string // names, which are also the endings of files
 	format  string
@@ -70,8 +71,8 @@ func (o *outlet) known(name string) string {
 	return name
 }
 
-// check refuses an unknown format and a file that cannot be written, before the command does any work. It also sets
-// a.json, and replaces a name such as "markdown" in o.format with its ending.
+// check refuses an unknown format, a file that cannot be written, and binary output to a terminal, before the command
+// does any work. It also sets a.json, and replaces a name such as "markdown" in o.format with its ending.
 func (o *outlet) check(a *app, c *cobra.Command) error {
 	chosen := c.Flags().Changed("format")
 	if a.json && !chosen {
@@ -127,7 +128,8 @@ func (o *outlet) writes(formats ...string) bool {
 		slices.ContainsFunc(o.files, func(path string) bool { return slices.Contains(formats, cmp.Or(o.formatOf(path), o.format)) })
 }
 
-// write writes the document to standard output and to the files of -o. It returns the names of the files it wrote.
+// write writes the document to the files of -o and, if o.prints, to standard output. It returns the names of the files
+// that it wrote.
 func (o *outlet) write(a *app, document func(w io.Writer, format string) error) (written []string, err error) {
 	if o.prints() {
 		if err := document(a.out, o.format); err != nil {

@@ -96,10 +96,12 @@ func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding,
 	return printSummary(a.out, p, c, from, found)
 }
 
-// shownSlots is the number of schedule slots that plan prints. It only counts the remaining slots.
+// shownSlots is the number of schedule slots that plan prints before it only counts the others. A single remaining slot
+// is printed.
 const shownSlots = 12
 
-// printSummary writes how long p takes, how much it writes, the order of its trials, and the findings of lint.
+// printSummary writes how long p takes, how much it writes, its targets, workloads and expectations, the order of its
+// first rounds, and the findings of lint.
 func printSummary(out io.Writer, p *plan.Plan, c schedule.Costs, from string, found []lint.Finding) error {
 	var b strings.Builder
 	columns := terminal.Width(out, 100)

@@ -47,7 +47,7 @@ type runFlags struct {
 	destroy   []string
 	calibrate calibrate.Mode
 	shard     shardFlags
-	again     string // the command line that repeats the run, or "" if it is unknown
+	again     string // the command line that repeats the run, or "" (see repeatable)
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -273,9 +273,9 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	return a.finish(ctx, db, r, fl.out, runErr)
 }
 
-// testAccelerator tests, for the estimate, whether guests on this host are emulated. It does nothing if p has no such
-// guest, or if the result of an earlier test is known. It ignores errors, because the run reports them when it opens
-// the guest.
+// testAccelerator tests, for the estimate, whether guests on this host are emulated. It does nothing if p uses no guest
+// on this host, or if the result of an earlier test is known. It ignores errors, because the run reports them when it
+// opens the guest.
 func testAccelerator(ctx context.Context, p *plan.Plan, dir string, note func(string, ...any)) {
 	used := p.Used()
 	guest := func(m plan.Machine) bool { return m.Kind == vm.Kind.Name && m.On == "" && used[m.Name] }
@@ -297,7 +297,8 @@ func (a *app) progress() *progress.Progress {
 	return progress.New(a.err, level, terminal.Is(a.err) && os.Getenv("TERM") != "dumb", 80)
 }
 
-// beginWork makes a working directory for the run id. From then on, everything that iotax makes has the run's label.
+// beginWork makes a working directory for the run id. From then on, the commands that iotax starts inherit the run's
+// label.
 func beginWork(id string) (dir string, err error) {
 	mustUndo()
 	if _, err = leftover.Begin(id); err == nil {
@@ -309,8 +310,8 @@ func beginWork(id string) (dir string, err error) {
 	return dir, nil
 }
 
-// endWork removes the working directory, except for notes of resources that still exist and for mounted file systems.
-// It prints an error about these, and iotax clean removes them later.
+// endWork removes the working directory, but keeps notes about resources that still exist. It prints errors, for
+// example if a file system is mounted in the directory. `iotax clean` can remove the rest later.
 func (a *app) endWork(dir string) {
 	if err := leftover.Remove(dir); err != nil {
 		fmt.Fprintln(a.err, "iotax:", err)

@@ -15,7 +15,8 @@ import (
 	"iotax/internal/store"
 )
 
-// A run with only discarded trials compares nothing. A run without trials does not report failed trials.
+// The error of a run without a valid comparison contains the reason: no trials, only failed or discarded trials, or no
+// valid trial of the reference.
 func TestNoComparison(t *testing.T) {
 	r := &report.Report{Run: &iotax.Run{ID: "r"}, Sections: []report.Section{{Rows: []report.Row{{Target: "a", Err: "it is gone"}, {Target: "b", Against: "a"}}}}}
 	for _, c := range []struct {
@@ -30,7 +31,7 @@ func TestNoComparison(t *testing.T) {
 	}
 }
 
-// For an interrupted run, finish returns an errInterrupted. printError prints it as text and as JSON.
+// For an interrupted run without trials, finish returns an errInterrupted. printError prints it as text and as JSON.
 func TestInterruptedRun(t *testing.T) {
 	_, db := storeOf(t, map[string]iotax.Status{"a1": iotax.Interrupted}, leftover.Self())
 	r, err := db.Get(t.Context(), "a1")

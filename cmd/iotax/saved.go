@@ -249,7 +249,7 @@ func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bo
 	return nil
 }
 
-// exports maps the formats of export to functions that write them.
+// exports maps the formats of `iotax export` to functions that write them.
 var exports = map[string]func(context.Context, io.Writer, *store.Store, *iotax.Run) error{
 	"json":    each(store.WriteJSON, store.Full),
 	"csv":     each(store.WriteCSV, store.Brief),

@@ -19,7 +19,8 @@ import (
 )
 
 // Secrets come from the environment or a file, and reach only the service that needs them. The test puts markers into
-// every source of secrets. No marker may appear in a command line, the store, the output or a file.
+// every source of secrets. No marker may appear in the output, in a file that is not its source, or on a command line
+// that the test did not start.
 func TestSecretsStaySecret(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

@@ -96,7 +96,7 @@ func hostname() string {
 }
 
 // serveToken returns the token in the file at path. If path is "", it returns the token from the environment, which may
-// be "". It returns an error if the file is empty or has several lines.
+// be "". The file must contain only the token, on one line.
 func serveToken(path string) (string, error) {
 	if path == "" {
 		return strings.TrimSpace(os.Getenv(tokenVariable)), nil

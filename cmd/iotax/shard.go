@@ -13,7 +13,7 @@ import (
 	"iotax/internal/terminal"
 )
 
-// shardFlags are the flags that select the part of a run that this process measures.
+// shardFlags are the flags that set the id of a run and the part of it that this process measures.
 type shardFlags struct {
 	text  string
 	id    string
@@ -46,10 +46,10 @@ func (a *app) finishPart(ctx context.Context, db *store.Store, r *iotax.Run, out
 	ctx = context.WithoutCancel(ctx)
 	whole, err := db.Get(ctx, r.ID)
 	if err != nil {
-		return errors.Join(runErr, err) // the shard failed before it was saved
+		return errors.Join(runErr, err) // for example, the shard failed before it was saved
 	}
 	if whole.Status != iotax.Running {
-		// Report these errors without a failing status: a scheduler would repeat this shard because of failures in
+		// Print these errors, but do not fail: otherwise a scheduler would repeat this shard because of failures in
 		// other shards.
 		if err = a.finish(ctx, db, whole, out, nil); errors.As(err, new(nothingCompared)) || errors.As(err, new(errInterrupted)) {
 			fmt.Fprintf(a.err, "iotax: %s\n", terminal.CleanLines(err.Error()))

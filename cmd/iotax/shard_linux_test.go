@@ -74,7 +74,7 @@ func postgres(t *testing.T) (_ *storetest.Server, url string) {
 }
 
 // Four processes measure a run together, and save it in one PostgreSQL database. The report has the structure of a
-// single process's report, and all other commands can read the store.
+// single process's report, and other commands can read the store.
 func TestShards(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

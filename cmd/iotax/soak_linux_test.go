@@ -36,7 +36,7 @@ var soak = flag.Bool("soak", false, "soak for long (10,000 trials of the fake, 5
 
 func init() { programs["soaked-iotax"] = soakFake }
 
-// TestSoak runs iotax for a long time. The memory and open files of iotax, observed from outside, must not grow with
+// TestSoak runs iotax for many trials. The memory and open files of iotax, observed from outside, must not grow with
 // the number of trials. With -soak, the test takes most of an hour. Run it with:
 //
 //	go test ./cmd/iotax -run TestSoak -soak -timeout 3h -v

@@ -27,7 +27,7 @@ import (
 	"iotax/internal/suite"
 )
 
-// planFlags are the flags of run and plan that change the plan.
+// planFlags are the flags that change the plan. The commands run, plan, tune and bisect have them.
 type planFlags struct {
 	workloads workloadWords
 	size      string
@@ -150,8 +150,8 @@ func (pf *planFlags) command(c *cobra.Command, args []string) ([]string, error) 
 	return args[:n], nil
 }
 
-// load returns the plan that args name, with the changes that the flags request. args contains a suite, a plan file,
-// "-" for standard input, or targets.
+// load returns the plan that args name, with the changes that the flags request. args contains a suite with or without
+// targets, a plan file, "-" for standard input, or targets.
 func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	p, err := pf.read(args, stdin)
 	if err != nil {
@@ -302,7 +302,8 @@ func noPlan(arg string) error {
 	return iotax.Usage(&iotax.Error{Op: "read plan", On: arg, Err: errors.New("no suite, plan file or directory has this name"), Hint: hint})
 }
 
-// keep removes the workloads that -w does not name.
+// keep removes the workloads that -w does not name, with their expectations and their names in the reference. It keeps
+// workloads that run only as noise. Without -w, it keeps all.
 func (pf *planFlags) keep(p *plan.Plan) error {
 	if len(pf.workloads) == 0 {
 		return nil
@@ -427,7 +428,7 @@ func (pf *planFlags) boot(p *plan.Plan) error {
 }
 
 // shrink multiplies sizes, the lengths of trials and ramps, and the budget by --scale. It does not reduce a trial below
-// one second, a ramp below 100 ms, or a budget below leastBudget. --trial overrides the length of trials.
+// one second, a ramp below 100 ms, or a budget below leastBudget. Flags such as --trial override the results.
 func (pf *planFlags) shrink(p *plan.Plan) error {
 	if !(pf.scale > 0 && pf.scale <= 1000) {
 		return fmt.Errorf("--scale: %g is out of range\n  hint: write a factor above 0, as in 0.1", pf.scale)

@@ -18,7 +18,7 @@ import (
 type limit struct {
 	s         *stage
 	dir, file string
-	line      string // a line of file; %d is the rate
+	line      string // a line of `file`; %d is the rate
 	joined    string // the file through which a process joins the group
 }
 
@@ -132,7 +132,7 @@ measure: {trial: %ds, ramp: 0s, rounds: 1}
 	}
 }
 
-// Two processes share a device with a limited rate of reads. With equal queues, each process gets half of the rate.
+// Two processes share a device with a limited rate of reads. With equal queues, the victim gets about half of the rate.
 func TestVictimLosesToNoise(t *testing.T) {
 	long.Test(t)
 	const limit = 400

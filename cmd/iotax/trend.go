@@ -115,7 +115,7 @@ func trends(ctx context.Context, reader *trend.Reader, r *iotax.Run, o trend.Opt
 	return all, nil
 }
 
-// writeTrends writes a single trend in full, and several trends one per line.
+// writeTrends writes a single trend in full, and several trends one per line. In JSON, it writes every trend in full.
 func writeTrends(w io.Writer, name string, all []*trend.Trend, as string) error {
 	if as == "json" {
 		exports := make([]trend.Export, len(all))

@@ -28,7 +28,7 @@ import (
 	"iotax/internal/tune"
 )
 
-// tuneRounds limits the rounds of the final comparison.
+// tuneRounds is the default for the rounds of the final comparison. Its maximum also limits the screening.
 var tuneRounds = plan.Rounds{Min: 6, Max: 300}
 
 type tuneFlags struct {
@@ -82,8 +82,8 @@ the answer is sure, and 4 if it is not after the most rounds or the budget.`,
 	return c
 }
 
-// words adds defaults to the arguments: a directory of this host that contains the guest's disk or share, and one
-// workload.
+// words adds defaults to the arguments: /var/tmp as the first target if only one target is given, and a workload if
+// none is given.
 func (fl *tuneFlags) words(args []string) []string {
 	if len(args) == 1 {
 		args = append([]string{"dir:/var/tmp"}, args...)
@@ -195,8 +195,8 @@ type matrix struct {
 	targets map[string]plan.Target // keys are combinations, formatted with fmt.Sprint
 }
 
-// matrixOf returns the matrix of p. It refuses a plan with several workloads, and a last entry that has no lists or
-// consists of other targets.
+// matrixOf returns the matrix of p. It refuses a plan with several workloads, and a last entry that has no lists, lacks
+// combinations, or consists of other targets.
 func matrixOf(p *plan.Plan) (*matrix, error) {
 	fail := func(what, hint string) (*matrix, error) {
 		return nil, &iotax.Error{Op: "tune", On: p.Name, Err: errors.New(what), Hint: hint}
@@ -265,10 +265,10 @@ type tuning struct {
 	begun  time.Time
 }
 
-// A tuneState holds what the search has measured so far. A resumed search repeats the same steps and finds their
-// results here.
+// A tuneState contains the steps of a search so far, with their runs. A resumed search repeats the same steps, and
+// reads the results from these runs.
 type tuneState struct {
-	What  string     `json:"what"` // identifies the plan and the metric
+	What  string     `json:"what"` // hash of the plan, the metric and --allow-weaker
 	Steps []tuneStep `json:"steps"`
 }
 
@@ -375,7 +375,8 @@ func (t *tuning) plan(combos []tune.Combo, rounds int) *plan.Plan {
 	return &p
 }
 
-// rows returns the measurements of a step's runs, one row for each combination. It skips runs that never began.
+// rows returns the measurements of a step's runs, one row for each combination. It skips runs that are not in the
+// store.
 func (t *tuning) rows(ctx context.Context, combos []tune.Combo, runs []string) ([]tune.Row, error) {
 	rows := make([]tune.Row, len(combos))
 	good, cached := make([]int, len(combos)), make([]int, len(combos))
@@ -421,7 +422,7 @@ func (t *tuning) rows(ctx context.Context, combos []tune.Combo, runs []string) (
 		}
 		order := slices.Sorted(maps.Keys(rounds))
 		if r.Status != iotax.Done && r.Status != iotax.Incomplete && len(order) > 0 {
-			order = order[:len(order)-1] // the round in progress at the interrupt may lack combinations
+			order = order[:len(order)-1] // the last round may lack combinations
 		}
 		for _, round := range order {
 			if discarded[round] {
@@ -583,7 +584,7 @@ func (t *tuning) print(ctx context.Context, s *tune.Search, r *tune.Result) erro
 	}
 	var b strings.Builder
 	percent := fmt.Sprintf("%.3g %%", 100*float64(margin))
-	compared := len(r.Finalists) > 1 // otherwise the screening left no value to compare
+	compared := len(r.Finalists) > 1 // otherwise the screening left no value to compare, or the search stopped
 	switch {
 	case len(changes) == 0 && r.Sure && !compared:
 		fmt.Fprintf(&b, "Keep the present options of %s: no other value is shown to improve %s.\n", t.matrix.entry, t.metric)

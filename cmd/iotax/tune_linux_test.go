@@ -42,8 +42,8 @@ measure: {cold: false, ramp: 0s}
 	return memory
 }
 
-// By measuring only some of the combinations, tune finds the two options that make the program faster. It recommends
-// the directory in memory only with --allow-weaker. A search that stopped at its budget resumes with the saved steps.
+// By measuring only some of the combinations, tune finds the two options that make the program faster. It refuses the
+// directory in memory, except with --allow-weaker. An interrupted search resumes with the saved steps.
 func TestTune(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -158,7 +158,7 @@ func TestTuneWords(t *testing.T) {
 	s.iotax("tune", s.mkdir("a"), "qemu:virtiofs", "--for", "write.iops", "--budget", "20s", "--state", s.path("other")).works(t, exitError, "combinations of 24", "the budget is spent")
 }
 
-// tune refuses a search that cannot work before it measures anything.
+// Before it measures anything, tune refuses a search that cannot work.
 func TestTuneRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

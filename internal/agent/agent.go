@@ -1,8 +1,9 @@
-// Package agent calls Go functions on machines. A package declares a function with New. On this host the call runs in
-// this process. On another machine an iotax process there, the agent, runs the same function.
+// Package agent calls Go functions on machines. A package declares a function with New. On this host the call usually
+// runs in this process. On another machine an iotax process there, the agent, runs the same function.
 //
-// Each machine has one session with its agent (see Link). A session is a yamux connection, usually over the standard
-// input and output of the agent. The agent uses no CPU between calls. It ends when the machine is closed.
+// A machine usually has one session with its agent (see Link). A session is a yamux connection, usually over the
+// standard input and output of the agent. Except for heartbeats, the agent uses no CPU between calls. It ends when the
+// machine is closed.
 package agent
 
 import (
@@ -78,8 +79,8 @@ func decode(d *gob.Decoder, p any) error {
 	return d.Decode(p)
 }
 
-// On runs the function on m. An error from another machine wraps the same *iotax.Error, *iotax.ExitError and sentinels
-// as the error of the function.
+// On runs the function on m. An error from another machine wraps the same *iotax.Error, *iotax.ExitError and
+// `sentinels` as the error of the function.
 func (f Func[In, Out]) On(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
 	if ctx.Err() == nil && iotax.IsLocal(m) {
 		return f.here(ctx, m, in)

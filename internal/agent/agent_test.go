@@ -401,7 +401,7 @@ func TestDuplicate(t *testing.T) {
 	agent.New("test id", func(context.Context, none) (int, error) { return 0, nil })
 }
 
-// A Taker's function can read the complete stream. If the stream ends early, the function gets an error.
+// A Taker's function can read the complete stream. If reading the stream fails, the call returns the error.
 func TestTaker(t *testing.T) {
 	f, cache := newFar(t)
 	for _, m := range []iotax.Machine{host.Local(), f} {

@@ -102,8 +102,8 @@ func InProcess(ctx context.Context) (*Session, error) {
 	return Meet(here, here, here.Close)
 }
 
-// Serve answers the calls of the other end, and runs its commands on m, until `in` ends or ctx is done. It then cancels
-// the running calls and waits at most endTime for them.
+// Serve answers the calls of the other end, and runs its commands on m, until `in` ends, ctx is done, the other end
+// asks it to end, or heartbeats are missing. It then cancels the running calls and waits at most endTime for them.
 func Serve(ctx context.Context, m iotax.Machine, in io.Reader, out io.Writer) error {
 	path, err := os.Executable()
 	if err != nil {

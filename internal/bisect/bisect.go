@@ -55,8 +55,8 @@ type Deps struct {
 	Left func(ctx context.Context, good []string, bad string) ([]string, error)
 	// Build builds a version unless its build exists. A *BuildError means that the version cannot be built.
 	Build func(ctx context.Context, version string) error
-	// Measure compares a version with the good one in a run with the given id. After each round it calls enough with
-	// the log ratios of all valid rounds (negative: the version is slower), and stops when enough returns a reason. A
+	// Measure compares a version with the good one in a run with the given id. After each round it calls `enough` with
+	// the log ratios of all valid rounds (negative: the version is slower), and stops when `enough` returns a reason. A
 	// *BuildError means that the version cannot be measured.
 	Measure func(ctx context.Context, version, id string, enough func(d []float64) string) error
 	// Ratios returns the log ratios of a run that Measure started.
@@ -88,7 +88,8 @@ type Result struct {
 	None   bool   // the slowdown of the bad version is smaller than the margin
 	Unsure bool   // the test could not decide whether the bad version is slower
 	First  string // the earliest of the tested versions that are bad
-	// Suspects are versions that could not be tested. One of them may be the first bad version instead of First.
+	// Suspects are versions whose answer is Unsure or Failed. One of them may be the first bad version instead of
+	// First.
 	Suspects []string
 }
 
@@ -113,8 +114,8 @@ func (s *Search) Run(ctx context.Context) (Result, error) {
 	}
 }
 
-// One tests version after it has tested the bad version. If the result for the bad version is not Bad, One does not
-// test version: the Answer is "", and Result.None or Result.Unsure is set.
+// One tests `version` after it has tested the bad version. If the answer for the bad version is Good or Unsure, One
+// does not test `version`: the Answer is "", and Result.None or Result.Unsure is set.
 func (s *Search) One(ctx context.Context, version string) (Answer, Result, error) {
 	if r, err := s.begin(ctx); err != nil || r.None || r.Unsure {
 		return "", r, err

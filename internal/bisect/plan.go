@@ -32,9 +32,9 @@ func Check(p *plan.Plan) error {
 	return nil
 }
 
-// Twin returns a plan that measures the last target of p with both builds. The target named good uses the build in
-// goodDir and is the baseline. The target named version uses the build in dir. If the plan's machines contain
-// Placeholder, each build gets its own copy of all machines.
+// Twin returns a plan that measures the last target of p with both builds. The target with the name `good` uses the
+// build in goodDir and is the baseline. The target with the name `version` uses the build in dir. If the plan's
+// machines contain Placeholder, each build gets its own copy of all machines.
 func Twin(p *plan.Plan, k plan.Kinds, good, goodDir, version, dir string) (*plan.Plan, error) {
 	text, err := p.YAML()
 	if err != nil {

@@ -21,8 +21,8 @@ func versions() (all []string) {
 	return all
 }
 
-// A world simulates measurements. The version with index planted and all later ones have the slowdown, and each trial
-// has noise.
+// A world simulates measurements. The version with the index `planted` and all later ones have the slowdown, and each
+// trial has noise.
 type world struct {
 	versions []string
 	planted  int

@@ -27,7 +27,7 @@ const minPhi = 12
 
 // New computes the calibration from the trials of an A/A study. null contains the trials of a study with the null
 // engine, or is nil. The first two targets are the arms, and only the first workload is used. New returns an error if
-// no round is valid.
+// it cannot compute the ratio of the arms, for example because no round is valid.
 func New(r *iotax.Run, trials, null []*iotax.Trial, brief bool) (*iotax.Calibration, error) {
 	fail := func(err error) (*iotax.Calibration, error) {
 		return nil, &iotax.Error{Op: "calibrate", On: r.Name, Err: err, Hint: "look at the trials: iotax show " + r.ID}
@@ -93,10 +93,10 @@ func cv(xs []float64) float64 {
 	return known(math.Sqrt(variance) / mean)
 }
 
-// phi returns the autocorrelation that intervals are widened for. It is the estimate r from n rounds with its bias
-// removed, φ ≈ (n·r+1)/(n−4) (Marriott & Pope 1954: E r ≈ φ − (1+4φ)/n), if r exceeds the 95 % quantile of
-// independent rounds, −1/n + 1.645/√n. Otherwise it is 0. Widening for every positive r would make half of the
-// intervals of a quiet setup too wide.
+// phi returns the autocorrelation that intervals are widened for. It is 0 if n is less than minPhi, or if the estimate
+// r from n rounds does not exceed the 95 % quantile of independent rounds, −1/n + 1.645/√n. Otherwise it is r with its
+// bias removed, φ ≈ (n·r+1)/(n−4) (Marriott & Pope 1954: E r ≈ φ − (1+4φ)/n), but at most 0.9. Widening for every
+// positive r would make half of the intervals of a quiet setup too wide.
 func phi(r float64, n int) float64 {
 	if n < minPhi || r <= 1.645/math.Sqrt(float64(n))-1/float64(n) {
 		return 0

@@ -67,7 +67,7 @@ func logs(t *iotax.Trial, metric string) []float64 {
 }
 
 // trialLength returns the trial length, in whole seconds, with the smallest error for the time spent. It returns 0 if
-// the study is too short.
+// the length cannot be computed.
 func trialLength(c stat.Components, setUp float64, ok bool) time.Duration {
 	if !ok {
 		return 0

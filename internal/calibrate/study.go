@@ -151,7 +151,8 @@ func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, setup Setup) (*
 	return c, UserCache().Put(setup, c)
 }
 
-// Measure runs a null-engine study without saving it. Then it runs the A/A study aa and saves it as the run id.
+// Measure runs a null-engine study without saving it. Then it runs the A/A study aa as the run `id`, and saves it with
+// s.Deps.
 func (s Study) Measure(ctx context.Context, aa *plan.Plan, id string, brief bool) (*iotax.Calibration, *iotax.Run, error) {
 	s.Deps.Calibrate = nil
 	measure := func(p *plan.Plan, id string, d run.Deps) (*iotax.Run, []*iotax.Trial, error) {

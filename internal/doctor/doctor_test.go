@@ -328,7 +328,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// openFiles reports the soft limit that fio gets, not the higher limit that the Go runtime has set for this process.
+// openFiles warns if the soft limit of a child process is low.
 func TestOpenFiles(t *testing.T) {
 	e := &examiner{Options: Options{Host: host.Local()}}
 	if c := e.openFiles(t.Context()); c.Status == "" || c.Detail == "" {

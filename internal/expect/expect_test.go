@@ -108,8 +108,8 @@ func TestInterval(t *testing.T) {
 			}
 		}
 	}
-	// The bin width of fio's histograms widens the interval of a quantile. If a trial lacks the quantile, the
-	// interval has no bounds.
+	// The bin width of fio's histograms widens the interval of a quantile. If a trial lacks the quantile and there are
+	// no tails, the interval has no bounds.
 	plain, _ := (Expectation{Metric: "read.latency.mean"}).Interval([2][]float64{1: target}, none, stat.Options{})
 	i, err = Expectation{Metric: "read.latency.p99"}.Interval([2][]float64{1: target}, none, stat.Options{})
 	if err != nil || !(i.Lo < plain.Lo && i.Hi > plain.Hi) || i.Estimate != plain.Estimate {

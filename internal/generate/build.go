@@ -19,7 +19,7 @@ import (
 )
 
 // A Build does the I/O of make, a compiler and ar. make reads the modification times of all files. For each source, the
-// compiler reads the source and its headers, which it searches for in each header directory, uses CPU time, and writes
+// compiler reads the source, searches the header directories for its headers and reads them, uses CPU time, and writes
 // an object. ar copies all objects to an archive. Then make reads the modification times again and finds that
 // everything is up to date.
 type Build struct {
@@ -45,7 +45,7 @@ var (
 	DoBuild = agent.New("build a source tree", doBuild)
 )
 
-// Space returns the size of all files in bytes.
+// Space returns the space for all files in bytes.
 func (b Build) Space() int64 {
 	const block = 4096
 	return int64(b.Sources)*(sourceSize+2*objectSize+3*block) + int64(b.Headers)*(headerSize+2*block) + block*int64(b.Sources/10+8)
@@ -101,7 +101,8 @@ func compute(long time.Duration, block []byte) (sum uint32) {
 	return sum
 }
 
-// look reads the attributes of all files, as make does. If built is true, the objects must exist.
+// look reads the attributes of all sources, objects and headers, as make does. If built is true, the objects must
+// exist.
 func (b Build) look(built bool) error {
 	for i := range b.Sources {
 		err := stat(b.source(i))

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The generators count the same system calls as strace.
+// The generators for metadata and node_modules count the same system calls as strace.
 func TestCalls(t *testing.T) {
 	const traced = "IOTAX_TRACED"
 	tree := Tree{Files: 3000, Directories: 2, Depth: 1, Workers: 2, Size: 64, Symlinks: true}

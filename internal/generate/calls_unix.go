@@ -10,8 +10,8 @@ import (
 )
 
 // again repeats a call that a signal interrupted (EINTR), as happens on some user-space file systems. The functions
-// below do not use package os, because it makes additional calls, such as a stat before a rename, or an attempt to poll
-// a file.
+// below, except flushDir, do not use package os, because it makes additional calls, such as a stat before a rename, or
+// an attempt to poll a file.
 func again(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, syscall.EINTR) {

@@ -137,7 +137,7 @@ func (j *journal) close() {
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// seal writes the number of an entry, and a checksum of all its other bytes, to the start of the entry.
+// seal writes a number to the start of an entry, followed by a checksum of all bytes except the checksum itself.
 func seal(entry []byte, number uint64) {
 	binary.LittleEndian.PutUint64(entry, number)
 	binary.LittleEndian.PutUint32(entry[8:], crc32.Update(crc32.Update(0, table, entry[:8]), table, entry[12:]))

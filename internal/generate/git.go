@@ -48,7 +48,7 @@ const (
 	changedEach = 5
 )
 
-// Space returns the size of all files in bytes: two work trees, two copies of the packs, and loose objects.
+// Space returns the space for all files in bytes: two work trees, two copies of the packs, and loose objects.
 func (r Repository) Space() int64 {
 	const block = 4096
 	return int64(r.Files)*(2*(trackedSize+block)+3*objectBytes+block+4*perEntry) + block*int64(r.Files/4+600)
@@ -123,7 +123,7 @@ func gitDir(tree string) (err error) {
 	return err
 }
 
-// write creates the files of a work tree.
+// write creates the files of a work tree and its index.
 func (r Repository) write(ctx context.Context, content filler, tree string) error {
 	for _, d := range r.folders(tree) {
 		if err := mkdir(d); err != nil {

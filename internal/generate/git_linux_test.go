@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// status accesses the same files and directories as the installed git, with the same numbers of calls.
+// status makes as many calls as the installed git on the files, on the directories of each level, and on .gitignore.
 func TestStatusIsGits(t *testing.T) {
 	const traced = "IOTAX_TRACED"
 	r := Repository{Dir: os.Getenv(traced), Files: 600, Seed: 1}

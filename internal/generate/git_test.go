@@ -40,7 +40,7 @@ func TestGit(t *testing.T) {
 	}
 }
 
-// If a file is lost, changed or added, the first step that accesses it reports the damage.
+// If a file is lost, changed or added, a step or the verification at the end reports it.
 func TestGitFindsDamage(t *testing.T) {
 	r := Repository{Files: 100, Seed: 3}
 	for name, c := range map[string]struct {

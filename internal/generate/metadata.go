@@ -18,8 +18,8 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Tree describes the files for the metadata operations: Files files of Size bytes each, in Directories directories,
-// which are Depth levels below Dir. Each worker has its own directories.
+// A Tree describes the files for the metadata operations: Files files of Size bytes each, in Directories directories.
+// Each directory is Depth levels below the root of its tree. Each worker has its own directories.
 type Tree struct {
 	Dir                                string // MakeTree creates it, replacing an old one
 	Files, Directories, Depth, Workers int
@@ -39,8 +39,8 @@ var Operations = [][2]string{
 var (
 	// MakeTree creates the tree in Dir, replacing an old Dir.
 	MakeTree = agent.New("make metadata tree", makeTree)
-	// Metadata runs the operations on a tree that MakeTree created. It removes that tree and leaves a new tree of empty
-	// files.
+	// Metadata runs the operations on a tree that MakeTree created. It removes the files of that tree with their
+	// directories, and leaves a new tree of empty files.
 	Metadata = agent.New("do metadata operations", metadata)
 	// TryLink returns an error if symbolic links cannot be created in a directory.
 	TryLink = agent.New("try symbolic link", func(_ context.Context, dir string) (none struct{}, err error) {
@@ -273,7 +273,7 @@ func metadata(ctx context.Context, t Tree) (*Result, error) {
 	return out, verifyNew(t, added)
 }
 
-// verifyNew checks that the new files exist and that the old tree does not.
+// verifyNew checks that the new files exist and are empty, and that the old directories do not exist.
 func verifyNew(t Tree, files []string) error {
 	for _, f := range files {
 		if st, err := os.Stat(f); err != nil || st.Size() != 0 {

@@ -15,7 +15,7 @@ import (
 )
 
 // Modules describes node_modules and the I/O of pnpm and rimraf in it. pnpm unpacks a package to a temporary directory,
-// renames that directory, and creates a link to the package's first file in .bin.
+// renames that directory, and creates a link in .bin to the package's first file.
 type Modules struct {
 	Dir            string // MakeModules creates it, replacing an old one
 	Files, Workers int

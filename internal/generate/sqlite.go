@@ -20,7 +20,7 @@ import (
 )
 
 // A SQLite runs transactions in a SQLite database, one after the other on one connection. The tables and the
-// transaction tpcb are copies of those in pgbench.
+// transaction tpcb follow those of pgbench.
 type SQLite struct {
 	Dir          string // MakeSQLite creates it, replacing an old one
 	Accounts     int
@@ -32,12 +32,12 @@ type SQLite struct {
 }
 
 var (
-	// Journals are the journal modes of SQLite that preserve transactions in a crash.
+	// Journals are the journal modes of SQLite that store the journal in a file.
 	Journals = []string{"wal", "delete", "truncate", "persist"}
 	// Synchronous are the values of PRAGMA synchronous that flush.
 	Synchronous = []string{"full", "normal", "extra"}
 	// SQLTransactions are the names of the transactions: tpcb contains all statements, and each of the others contains
-	// one kind of statement.
+	// one of them.
 	SQLTransactions = []string{"tpcb", "insert", "update", "select"}
 )
 

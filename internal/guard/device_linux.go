@@ -456,7 +456,7 @@ func (s system) mounts() (all []Mount, err error) {
 	return all, err
 }
 
-// open returns the block devices and the backing files of f that processes have open, and the id of this process. It
+// open returns all block devices and those backing files of f that processes have open, and the id of this process. It
 // compares device and inode numbers, because a file may have other names in other namespaces or as hard links. To
 // verify that /proc shows open files, it opens /dev/null itself and searches for it.
 func (s system) open(f *Facts) (all []Open, own int, err error) {
@@ -520,7 +520,7 @@ func line(file string) (string, error) {
 	return first, err
 }
 
-// printable returns the printable ASCII characters of a file. This removes the 4-byte header of a VPD page.
+// printable returns the printable ASCII characters of a file. This drops unprintable bytes in the header of a VPD page.
 func printable(file string) string {
 	b, _ := os.ReadFile(file)
 	return strings.TrimSpace(strings.Map(func(r rune) rune {

@@ -69,8 +69,8 @@ type Relation string
 const (
 	Self      Relation = "self"
 	Partition Relation = "partition"
-	Holder    Relation = "holder" // built on the queried device, such as LVM, RAID or multipath
-	Slave     Relation = "slave"  // the queried device is built on this one
+	Holder    Relation = "holder" // built on the queried device or a related one, such as LVM, RAID or multipath
+	Slave     Relation = "slave"  // the queried device or a related one is built on this one
 	Whole     Relation = "whole"  // the disk that contains the queried partition
 )
 

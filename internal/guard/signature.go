@@ -197,9 +197,9 @@ const sampleSize = 4096
 
 // copyPlaces returns the offsets at which file systems keep copies of their superblock, without those in the first and
 // last signatureSpan bytes. All are multiples of sampleSize. ext2/3/4 has copies in block group 1 and in the groups
-// that are powers of 3, 5 and 7. The size of a group is a power of two, at least 8 MiB. These offsets include those of
-// btrfs (64 MiB, 256 GiB), OCFS2 (4^n GiB) and Ceph (1, 10, 100, 1000 GiB). XFS has a copy in each allocation group.
-// Most XFS file systems have 4 groups, and the size of a group is at most 1 TiB.
+// that are powers of 3, 5 and 7 (here up to 125). The size of a group is a power of two, at least 8 MiB. These offsets
+// include those of btrfs (64 MiB, 256 GiB), OCFS2 (4^n GiB) and Ceph (1, 10, 100, 1000 GiB). XFS has a copy in each
+// allocation group. Most XFS file systems have 4 groups, and the size of a group is at most 1 TiB.
 func copyPlaces(size int64) (places []int64) {
 	for _, group := range []int64{1, 3, 5, 7, 9, 25, 27, 49, 125} {
 		for length := int64(8 << 20); group*length < size; length *= 2 {

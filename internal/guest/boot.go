@@ -33,9 +33,9 @@ const ToolsSerial = "iotax-tools"
 // command line.
 type Boot struct {
 	Modules []string    // loaded before the guest is ready, in addition to bootModules
-	NoTools bool        // the guest has no tools disk, so it can only report that it runs
+	NoTools bool        // the guest has no tools disk
 	Name    string      // host name; "" means guest. NFS servers treat guests with the same name as one client
-	Root    *iotax.Root // root to switch to; nil stays in the initramfs
+	Root    *iotax.Root // root to switch to, if not nil
 	OnDisk  bool        // the tools disk was written by RootDisk and becomes the root
 }
 

@@ -1,7 +1,7 @@
 // Package guest builds and runs the built-in micro-guest: a minimal Linux system that runs a workload in a virtual
-// machine. iotax builds the guest from files of this host.
+// machine. iotax builds the guest mostly from files of this host.
 //
-// A guest has three parts, each a file in the cache directory:
+// A guest has three parts, usually files in the cache directory:
 //
 //   - a kernel, taken from this host or unpacked from the distribution's package (Kernel),
 //   - an initramfs with the agent as /init and the kernel modules that it loads (Initramfs),

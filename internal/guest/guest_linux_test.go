@@ -216,7 +216,7 @@ func kernel(t *testing.T) *Kernel {
 	return k
 }
 
-// OpenKernel accepts a real kernel, and unpacks it only once.
+// OpenKernel accepts a real kernel, and returns the same result for it again.
 func TestKernel(t *testing.T) {
 	k := kernel(t)
 	if k.Image == k.Source && runtime.GOARCH == "amd64" {

@@ -56,7 +56,7 @@ func IsInit() bool {
 	return is
 }
 
-// Main runs the program in a guest. As PID 1, it never returns. Its agent runs commands on m, which is this host.
+// Main runs the program in a guest. It never returns. Its agent runs commands on m, the local machine.
 //
 // PID 1 inherits orphans and must reap them, but not the children that other goroutines wait for. The kernel makes
 // orphans children of the main thread. A process that a goroutine starts is a child of that goroutine's thread. The
@@ -232,7 +232,7 @@ func start(m iotax.Machine) error {
 	return nil
 }
 
-// agentPort opens the agent's serial port as soon as the kernel has created it. Writes to the port block until the host
+// agentPort waits up to 10 s for the agent's serial port and opens it. Writes to the port block until the host
 // connects.
 func agentPort() (*os.File, error) {
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
@@ -358,8 +358,8 @@ func linkTools(tree, seen, root string) {
 	}
 }
 
-// linkAll makes links in the directory `in` to the entries of dir. `seen` is the path of dir after the root has
-// changed.
+// linkAll makes links in the directory `in` to the entries of dir, except lost+found and etc. `seen` is the path of dir
+// after the root has changed.
 func linkAll(dir, seen, in string) {
 	entries, _ := os.ReadDir(dir) // ReadDir fails if the host has no such programs
 	for _, e := range entries {

@@ -20,8 +20,9 @@ import (
 	"iotax/internal/agent"
 )
 
-// The guest always loads bootModules. The initramfs also contains lazyModules, which the guest loads only if the
-// command line or the kernel requests them. ext4 needs crc32c, but its .modinfo does not list that dependency.
+// The guest loads bootModules (without virtio_net and virtio_console if it only runs one command). The initramfs also
+// contains lazyModules, which the guest loads only if the command line or the kernel requests them. ext4 needs crc32c,
+// but its .modinfo does not list that dependency.
 var (
 	bootModules = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "crc32c_generic", "ext4"}
 	lazyModules = []string{"virtio_scsi", "sd_mod", "nvme", "9p", "9pnet_virtio", "fuse", "virtiofs", "virtio_rng",

@@ -66,7 +66,7 @@ func HaveKernel(ctx context.Context, cacheDir, file string, log Log) (*Kernel, e
 	}
 	bare := *failed
 	bare.Hint = ""
-	return nil, &iotax.Error{Op: missing.Op, Err: fmt.Errorf("%w; and none could be had: %w", missing.Err, &bare), Hint: failed.Hint} // drop the hint of missing: fetching a kernel has just failed
+	return nil, &iotax.Error{Op: missing.Op, Err: fmt.Errorf("%w; and none could be had: %w", missing.Err, &bare), Hint: failed.Hint} // drop the hint of `missing`: fetching a kernel has just failed
 }
 
 // FindKernel returns the kernel for guests: the running kernel, if it is readable and has the needed modules, else the
@@ -122,7 +122,7 @@ func FindKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error) 
 		Hint: "`iotax kernel --fetch` fetches one with apt-get, and so does a run that boots a guest; elsewhere name one: {qemu: {kernel: /path/to/vmlinuz}}"}
 }
 
-// kernelsIn returns the kernels in a root directory, each with its module tree, newest first.
+// kernelsIn returns the kernels in a root directory that have a module tree, each with that tree, newest first.
 func kernelsIn(root string) [][2]string {
 	var found [][2]string
 	names, _ := filepath.Glob(filepath.Join(root, "boot", "vmlinuz-*"))
@@ -312,7 +312,7 @@ func FetchKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error)
 // fetchTime limits each step of fetching a kernel: about 100 MB from a slow mirror.
 const fetchTime = 30 * time.Minute
 
-// An apt runs apt's tools. They write only below dir.
+// An apt runs apt's tools in dir.
 type apt struct {
 	dir  string
 	opts []string
@@ -416,7 +416,7 @@ func keep(name string) bool {
 	return false
 }
 
-// unpackDeb unpacks a package into root. It skips files for which keep returns false.
+// unpackDeb unpacks the regular files of a package for which keep returns true into root.
 func unpackDeb(ctx context.Context, deb, root string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()

@@ -39,8 +39,8 @@ var (
 		}
 		return paths, nil
 	})
-	// carry stores a zstd stream as the file with this SHA-256 sum and returns its path. It returns an error if the
-	// sum differs.
+	// carry decompresses a zstd stream into the file with this SHA-256 sum and returns its path. It returns an error if
+	// the sum differs.
 	carry = agent.NewTaker("guest carry", func(_ context.Context, sum string, from io.Reader) (string, error) {
 		path, h := carriedFile(sum), sha256.New()
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

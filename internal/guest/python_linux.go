@@ -30,8 +30,8 @@ var notNeeded = []string{"test", "tests", "idlelib", "tkinter", "turtledemo", "e
 const pythonVersion = 1 // version of the tree's layout, part of the hash in the directory's name
 
 // Python makes a root file system with this host's Python, its library, a shell, and a small web application, in
-// cacheDir. It returns the directory. If the host's Python changes, it makes a new directory. Only the web application
-// is specific to iotax. Any Python server in a guest needs the other files.
+// cacheDir. It returns the directory. If the host's Python program or the web application changes, it makes a new
+// directory. Only the web application is specific to iotax. Any Python server in a guest needs the other files.
 func Python(ctx context.Context, cacheDir string) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "make a root file system of this host's Python", Err: err, Hint: hint}
@@ -91,8 +91,8 @@ func Python(ctx context.Context, cacheDir string) (string, error) {
 	return root, nil
 }
 
-// pythonFiles returns the files to copy: the interpreter, its library without the parts in notNeeded, a shell, and the
-// shared libraries of all of them.
+// pythonFiles returns the files to copy: the interpreter, its library without the parts in notNeeded, busybox as a
+// shell if the host has it, and the shared libraries of all of them.
 func pythonFiles(binary, lib, tag string) (files []toolFile, err error) {
 	programs := []string{binary}
 	err = filepath.WalkDir(lib, func(path string, d fs.DirEntry, err error) error {

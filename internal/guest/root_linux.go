@@ -105,7 +105,7 @@ func pivot(dev string) error {
 	}
 	linkTools(next, "/", next)
 	for link, to := range map[string]string{"lib/modules": boot + "/lib/modules", "sbin/modprobe": boot + "/init", "sbin/poweroff": boot + "/init", "var/run": "/run", "etc/mtab": "/proc/self/mounts"} {
-		_ = os.Symlink(to, filepath.Join(next, link)) // fails only if the tools disk has a file with this name
+		_ = os.Symlink(to, filepath.Join(next, link)) // fails if the disk already has a file with this name
 	}
 	etc, err := os.ReadDir("/etc")
 	if err != nil {

@@ -224,7 +224,8 @@ func isELF(path string) bool {
 	return err == nil && string(b) == "\x7fELF"
 }
 
-// withLibraries adds the libraries that the programs need, at the paths where the loader searches for them.
+// withLibraries adds the libraries that the programs need, at the paths where the loader searches for them, and
+// mke2fs.conf.
 func withLibraries(found []toolFile) ([]toolFile, error) {
 	var names []string
 	for _, f := range found {

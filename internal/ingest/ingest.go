@@ -25,8 +25,8 @@ import (
 	"iotax/internal/rules/lint"
 )
 
-// A Source contains the names that the user gave for an input. If Target or Workload is empty, its name comes from
-// the file or from the result.
+// A Source contains the names that the user gave for an input. If Target or Workload is empty, the name is derived from
+// the file, its directory or the result.
 type Source struct {
 	Name     string // of the file, as the user gave it; "-" is the standard input
 	Folder   string // name of its directory, if the user named the directory and not the file
@@ -197,9 +197,9 @@ func directions(values []iotax.Value) []string {
 var ErrNothing = errors.New("no result of fio was recognised")
 
 // Run creates a run from the added inputs. It returns the run, its trials, and a row for each part of the inputs, in
-// the order of the inputs. The first target is the baseline. The caller sets the run's ID. The run starts at now, so
-// that it is the latest run. A trial starts at the time that fio recorded, or at now if fio recorded none. The error is
-// ErrNothing if there are no trials.
+// the order of the inputs. The first target is the baseline. The caller sets the run's ID. The run starts at `now`, so
+// that it is the latest run. The start of a trial is derived from the time that fio recorded, or is `now` if fio
+// recorded none. The error is ErrNothing if there are no trials.
 func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, []Row, error) {
 	run := &iotax.Run{Name: "imported", Version: version, Start: now, End: now, Status: iotax.Done, Margin: 0.05, Alpha: 0.05,
 		Environment: map[string]string{iotax.FactOrigin: iotax.OriginImport}}
@@ -616,7 +616,8 @@ func canonical(s string) string {
 	return strconv.FormatInt(n, 10) + units[i]
 }
 
-// describe adds t's target and workload to the run, unless the run already has them.
+// describe adds t's target and workload to the run, unless the run already has them. It sets the metrics of a workload
+// that has none.
 func describe(run *iotax.Run, t *iotax.Trial) {
 	if !slices.ContainsFunc(run.Targets, func(i iotax.TargetInfo) bool { return i.Name == t.Target }) {
 		run.Targets = append(run.Targets, iotax.TargetInfo{Name: t.Target, Machine: "imported"})
@@ -631,7 +632,8 @@ func describe(run *iotax.Run, t *iotax.Trial) {
 	}
 }
 
-// metrics returns the headline metrics of a trial: IOPS, or the bandwidth of large sequential blocks.
+// metrics returns the headline metrics of a trial: for each direction IOPS, or bandwidth if the blocks are large and
+// sequential or the IOPS are unknown. Without directions, it returns the first value.
 func metrics(t *iotax.Trial) []string {
 	var out []string
 	for _, d := range directions(t.Values) {

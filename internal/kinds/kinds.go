@@ -21,8 +21,8 @@ func All() plan.Kinds {
 		Layouts: iotax.Layouts, Published: published.Names()}
 }
 
-// Saved parses the plan of a saved run. It returns an error if another version of iotax made the run and this version
-// cannot parse the plan.
+// Saved parses the plan of a saved run. It returns an error if another version of iotax wrote a plan that this version
+// cannot parse.
 func Saved(r *iotax.Run) (*plan.Plan, error) { return SavedIn("", r) }
 
 // SavedIn is like Saved, for the plan of a divided run. Relative paths in that plan start from folder.

@@ -225,7 +225,7 @@ func TestOwnFileSystems(t *testing.T) {
 	gone(t, Config{Name: "tbig", Nodes: 2, Dir: defaultDir}.plan(time.Now()))
 }
 
-// Down never removes a directory that does not belong to a lab.
+// Up does not use a directory that already exists, and does not remove it.
 func TestStrangeDirectory(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to make network namespaces")

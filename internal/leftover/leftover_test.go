@@ -345,7 +345,8 @@ func TestMountedBehindLinks(t *testing.T) {
 	}
 }
 
-// Remove removes the working directory of a run, except for the marker and the notes.
+// While a working directory contains a note, Remove keeps the note and the marker. Without notes, it removes the
+// directory.
 func TestRemoveKeepsNotes(t *testing.T) {
 	dir, err := MkdirTemp(t.TempDir())
 	if err != nil {

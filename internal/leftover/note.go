@@ -41,7 +41,8 @@ func (n Noted) Forget() error {
 	return nil
 }
 
-// Notes lists the notes of one kind in the working directories of runs below dirs, on this host.
+// Notes lists the notes of one kind in the working directories of runs that are in dirs or in the directory for
+// temporary files, on this host.
 func Notes(dirs []string, kind string) (notes []Noted, err error) {
 	for _, dir := range marked(dirs) {
 		l, ok := ParseLabel(dir.Label)
@@ -66,7 +67,7 @@ func Notes(dirs []string, kind string) (notes []Noted, err error) {
 }
 
 // Remove removes the working directory of a run on this host. If it contains notes, Remove keeps them and the marker,
-// because the noted resources still exist. It removes nothing while something is mounted in dir.
+// because the noted resources still exist. If Busy returns an error, Remove removes nothing.
 func Remove(dir string) error {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "remove working directory", On: dir, Err: err, Hint: "iotax clean lists what is left"}

@@ -159,7 +159,7 @@ func marked(dirs []string) (found []remnant) {
 	return found
 }
 
-// Others returns the labels of this user's live runs on this host, except run. It finds them by their working
+// Others returns the labels of this user's live runs on this host, except `run`. It finds them by their working
 // directories, and so includes runs that use other stores.
 func Others(run string) (found []Label) {
 	for _, dir := range marked(nil) {
@@ -170,7 +170,7 @@ func Others(run string) (found []Label) {
 	return found
 }
 
-// markerOf returns the first line of the marker in the directory name of root, up to 4 KiB. It returns "" unless this
+// markerOf returns the first line of the marker in the directory `name` of root, up to 4 KiB. It returns "" unless this
 // user owns the directory and the marker, and the marker is a regular file. Any user can make such a directory in /tmp,
 // name any run in it, and put a FIFO there.
 func markerOf(root *os.Root, name string) string {
@@ -297,8 +297,8 @@ func Busy(dir string) error {
 }
 
 // removeMarked removes a directory and ends the server that runs in it, if the marker is unchanged, the directory
-// contains no notes, and nothing is mounted in it. It removes the directory relative to its parent, so that another
-// user who owns a directory above cannot redirect the removal.
+// contains no notes, and Busy returns no error. It removes the directory relative to its parent, so that another user
+// who owns a directory above cannot redirect the removal.
 func removeMarked(ctx context.Context, r remnant) error {
 	name := filepath.Base(r.Name)
 	if !strings.HasPrefix(name, "iotax-") {

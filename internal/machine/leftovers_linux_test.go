@@ -41,8 +41,8 @@ func left(t *testing.T, l leftover.Label, made ...plan.Machine) (items []leftove
 	return items
 }
 
-// Find finds the namespaces and the directory of a crashed run's lab, and Remove removes them. It does not find a lab
-// without a label.
+// Find finds the namespaces and the directory of a crashed run's lab, and Remove removes them. A lab without a label
+// stays.
 func TestLeftLab(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to make network namespaces")

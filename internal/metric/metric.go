@@ -218,7 +218,8 @@ func deriveStalls(t *iotax.Trial, name string) {
 	}
 }
 
-// rate returns the I/Os or other operations of a trial per second. It returns NaN if unknown.
+// rate returns the I/Os or other operations of a trial per second. If the rate is unknown, the result is not a positive
+// finite number.
 func rate(t *iotax.Trial) float64 {
 	for _, name := range []string{iotax.ValueMixedIOPS, "iops", iotax.ValueReadIOPS, iotax.ValueWriteIOPS, iotax.ValueHTTPRequests} {
 		if v, ok := t.Value(name); ok && v.Value > 0 {

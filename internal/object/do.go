@@ -222,8 +222,8 @@ const buffer = 512 << 10
 // checksummed in chunks. 1600 saves no more, because new memory is then no longer in the CPU cache.
 const gcPercent = 400
 
-// time calls f for every object until a call fails. It runs b.Clients clients in parallel. Each client has its own
-// buffer of `buffer` bytes, allocated before timing starts.
+// time calls f for every object until a call fails. It runs at most b.Clients clients in parallel. Each client has its
+// own buffer of `buffer` bytes, allocated before timing starts.
 func (p *Phase) time(ctx context.Context, b Batch, buffer int, f func(ctx context.Context, i int, buf []byte, check *checker) (first time.Duration, err error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -324,11 +324,11 @@ func (c *client) clean(ctx context.Context, prefix string, keep bool) error {
 	return errors.Join(errs...)
 }
 
-// Marker is the object under each prefix of a run that contains the run's label.
+// Marker is the name of the object that contains a run's label, under each prefix of the run.
 const Marker = ".iotax"
 
 // marks returns the labels under iotax's prefixes, by prefix. It skips prefixes without a label. If it cannot read a
-// label, for example because another user owns it, it reports that in the error and still returns the other labels.
+// label, for example because another user owns it, it returns an error and the labels that it could read.
 func (c *client) marks(ctx context.Context) (map[string]string, error) {
 	found := map[string]string{}
 	var errs []error

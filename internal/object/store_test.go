@@ -231,8 +231,8 @@ func TestSkewedClock(t *testing.T) {
 	})
 }
 
-// TestFaultyStores simulates faults that are rare in real servers: answers that never end, changed content, and a full
-// store.
+// TestFaultyStores simulates faults that are rare in real servers, such as answers that never end, changed content, and
+// a full store.
 func TestFaultyStores(t *testing.T) {
 	wrong := func(w http.ResponseWriter, code string, status int) {
 		w.Header().Set("Content-Type", "application/xml")
@@ -337,8 +337,8 @@ func TestMarksThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// All blocks of a batch differ, whatever the store's block size. Reading the same range of an object always returns the
-// same data.
+// All blocks of 4 KiB in a batch differ, so larger blocks differ too. Reading the same range of an object always
+// returns the same data.
 func TestContentIsUnique(t *testing.T) {
 	pool := newPool(3)
 	seen := map[string]string{}

@@ -71,7 +71,7 @@ func TestWordInPlaceOfKeys(t *testing.T) {
 	}
 }
 
-// The plans on all pages parse. docs/reference/plan.md has its own test.
+// The plans in README.md and on the user pages parse. TestDocs checks more of docs/reference/plan.md.
 func TestPlansOfPages(t *testing.T) {
 	shown := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 	plans := 0

@@ -19,8 +19,8 @@ type Expectation struct {
 	Pos        Pos // zero for the command line
 }
 
-// Alpha returns α, the significance level of each interval of a run (1 − confidence). It is lower if
-// the run checks its intervals several times.
+// Alpha returns α, the significance level of each interval of a run (1 − confidence). It is lower if the run checks its
+// intervals several times.
 func (p *Plan) Alpha() float64 {
 	switch r := p.Measure.Rounds; {
 	case p.Measure.Fixed():
@@ -53,7 +53,7 @@ func (p *Plan) Expect(texts []string) error {
 }
 
 // expect adds the expectations in list. They belong to workload, or to the whole plan if workload is "". An expectation
-// that names no workload is added for every workload with its metric.
+// of the plan that names no workload is added for each workload to which it can apply.
 func (p *Plan) expect(c *syntax.Collector, list *syntax.Node, workload string) {
 	for _, n := range list.Listed() {
 		if n.Kind != syntax.ScalarNode {

@@ -7,8 +7,9 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// gather resolves the targets that consist of other targets, and the workloads that run as noise. A workload runs on a
-// part of such a target alone only if its `at:` names the part. A noise workload is measured only if it has an `at:`.
+// gather resolves the targets that consist of other targets, and the workloads that run as noise. A workload without
+// `at:` does not run on the parts of such a target alone, or on the targets of the noise. A noise workload is measured
+// only if it has an `at:`.
 func (b *builder) gather() {
 	part, aside := map[string]bool{}, map[string]bool{}
 	for _, e := range b.targets {
@@ -88,7 +89,8 @@ func (b *builder) gather() {
 	}
 }
 
-// first returns the default baseline: the first target that is not part of another target.
+// first returns the default baseline: the first target that is neither a part of another target nor a target of noise,
+// or else the first target.
 func (b *builder) first() string {
 	part := map[string]bool{}
 	for _, e := range b.targets {

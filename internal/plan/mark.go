@@ -37,9 +37,9 @@ func (t Target) Axes() (entry string, values []Label) {
 	return t.origin.key.Text, t.origin.axes
 }
 
-// Where returns the place of a key of the spec ("path", a job option, or "rounds.min" in a nested spec). If
-// the plan does not set the key, Where returns the place of the value that replaces the spec (`dir:
-// /var/tmp`), or else of the entry's name.
+// Where returns the place of a key of the spec ("path", a job option, or "rounds.min" in a nested spec). If the plan
+// does not set the key, Where returns the place of the value that replaces the spec (`dir: /var/tmp`), or else of the
+// entry's name.
 func (m Machine) Where(key string) Mark { return m.origin.mark(key) }
 
 // Where is like Machine.Where.
@@ -54,8 +54,8 @@ func (p *Plan) Where(key string) Mark {
 	return v.At(p.measured, key).Mark()
 }
 
-// Value returns the value of a key of the machine's spec as text, defaults included. It returns "" if the
-// spec has no such key, or if the value is not a single word.
+// Value returns the value of a key of the machine's spec as text, defaults included. It returns "" if the spec has no
+// such key, or if the value is a list, a map or a nested spec.
 func (m Machine) Value(key string) string { return bind.ValueOf(m.Spec, nil, key) }
 
 // Value is like Machine.Value.

@@ -187,7 +187,7 @@ func (b *builder) checkMeasure(m *Measure, n *syntax.Node) {
 	}
 }
 
-// against maps each field to the fields that can contradict it.
+// against maps a field to the other fields that can contradict it.
 var against = map[string][]string{
 	"ramp":   {"trial", "protocol"},
 	"budget": {"trial", "protocol", "ramp", "settle"},

@@ -38,8 +38,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A metric that the workload lacks is an error at the place where the plan names it. The error lists the
-// metrics.
+// A metric that the workload lacks is an error at the place where the plan names it. The error lists the metrics.
 func TestMetricsRefused(t *testing.T) {
 	for line, want := range map[string][]string{
 		"metric: read.latency.p98":          {"plan.yaml:5:13", `no metric "read.latency.p98"`, "read.latency.{mean, max, p50, p90, p95, p99, p99.9, p99.99", "sync.latency.{"},
@@ -83,8 +82,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// An expectation from the plan has a position, even if it expands to several expectations. An expectation
-// from the command line has no position.
+// An expectation from the plan has a position. An expectation from the command line has none.
 func TestExpectationsHavePlaces(t *testing.T) {
 	p, err := plan.Parse("bench/p.yaml", []byte(withMetrics("expect:\n    - read.iops > 5k\n    - write.iops > 5k")+"expect: cpu.per-io < 1ms\n"), realKinds())
 	if err == nil {

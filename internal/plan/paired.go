@@ -15,7 +15,7 @@ import (
 // the workloads of p. Targets with the same name are paired. The others are paired in order if both plans have equally
 // many. pairs maps the name of each twin to the name of its target in old. notes lists the twins and the targets
 // without a counterpart. run is the name of the earlier run in messages and target names. Paired modifies old. It
-// returns an error if a workload differs or no target has changed.
+// returns an error if a workload differs, if no target has changed, or if it cannot add a twin.
 func (p *Plan) Paired(old *Plan, run string) (_ *Plan, pairs map[string]string, notes []string, err error) {
 	fail := func(on, what, hint string) (*Plan, map[string]string, []string, error) {
 		return nil, nil, nil, &Error{Msg: fmt.Sprintf("measure %s against %s: %s", on, run, what), Hint: hint}
@@ -111,7 +111,7 @@ type pairing struct {
 	run      string
 	machines []Machine
 	targets  []Target
-	made     map[string]string // "machine NAME" or "target NAME" in old → name of its twin
+	made     map[string]string // "machine NAME" or "target NAME" in old → its name in the new plan
 	was      map[string]string // name of a twin → its name in old
 }
 
@@ -157,8 +157,7 @@ func (b *pairing) notes() (all []string) {
 
 func (b *pairing) gathered(t Target) bool { return t.Traits().Gather != nil }
 
-// same reports whether two targets have the same configuration, including the machines and targets below
-// them.
+// same reports whether two targets have the same configuration, including the machines and targets below them.
 func (b *pairing) same(t, o Target) (bool, error) {
 	now, err := b.now.configuration(t)
 	if err != nil {
@@ -215,8 +214,8 @@ func (p *Plan) machineText(name string) (text string, err error) {
 	return text, e.Err
 }
 
-// twin adds a copy of the old target o with the machines and targets below it. It returns the name of the
-// copy.
+// twin returns the name of a copy of the old target o. It adds the copy, and copies of the machines and targets below
+// it that the current plan does not have.
 func (b *pairing) twin(o Target) (string, error) {
 	if name, ok := b.made["target "+o.Name]; ok {
 		return name, nil
@@ -264,8 +263,8 @@ func (b *pairing) twin(o Target) (string, error) {
 	return name, nil
 }
 
-// machine returns the name of a machine that is configured like the machine `name` of the old plan: the
-// machine with that name in the current plan if it is equal, or else an added copy.
+// machine returns the name of a machine that is configured like the machine `name` of the old plan: the machine with
+// that name in the current plan if it is equal, or else an added copy.
 func (b *pairing) machine(name string) (string, error) {
 	o, ok := b.old.Machine(name)
 	if !ok {

@@ -491,7 +491,8 @@ func (p place) text() string {
 	return p.asked.Text
 }
 
-// on resolves the machines of a target. listed is true if the plan gives a list. ok is false if an error was reported.
+// on resolves the machines that a target or a machine is on. listed is true if the plan gives a list. ok is false if an
+// error was reported.
 func (b *builder) on(p parts) (found []place, listed, ok bool) {
 	switch {
 	case p.on == nil:
@@ -627,7 +628,7 @@ func (b *builder) addWorkloads(section *syntax.Node) {
 	}
 }
 
-// target returns the target with the name n.Text. It reports an error unless there is exactly one.
+// target returns the target with the name n.Text. It reports an error if the name is unknown or means several targets.
 func (b *builder) target(n *syntax.Node, what string) (*entry, bool) {
 	if i := slices.IndexFunc(b.targets, func(e *entry) bool { return e.name == n.Text }); i >= 0 {
 		return b.targets[i], true
@@ -647,8 +648,7 @@ func (b *builder) target(n *syntax.Node, what string) (*entry, bool) {
 	return nil, false
 }
 
-// baseline returns the name of the baseline, by default the target that b.first returns. It moves the
-// baseline to the front.
+// baseline returns the name of the baseline, by default that of b.first. It moves the baseline to the front.
 func (b *builder) baseline(n *syntax.Node) string {
 	if n == nil {
 		if len(b.targets) == 0 {
@@ -720,7 +720,7 @@ func (b *builder) cycle(names []string) {
 	b.Fail(b.targets[i].place("of"), "put one of them on a directory of this host", "the targets depend on each other: %s", strings.Join(names, " → "))
 }
 
-// fill copies the entries to the plan.
+// fill copies the entries to the plan. It adds this host if a target is on it and the plan does not declare it.
 func (b *builder) fill(p *Plan) {
 	used := false
 	for _, e := range b.targets {

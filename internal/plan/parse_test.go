@@ -161,7 +161,7 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// Names and values with any text survive a round trip.
+// Printable names, and values with any text, survive a round trip.
 func TestRoundTripOfAnything(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
 		"", " ", "a", "true", "No", "null", "~", "1e3", "0x10", "- a", "a: b", "a #b", "#", "{a}", "[a]", "&a", "*a", "!a", "|", ">", "%", "@", "`",

@@ -59,8 +59,8 @@ type Target struct {
 	Labels map[string]string // labels in the plan, and axis values of this target
 	Pos    Pos
 
-	// Against names the targets that this one is compared with instead of the baseline. The first one decides
-	// the verdict. nil means the baseline.
+	// Against names the targets that this one is compared with instead of the baseline. The first one decides the
+	// verdict. nil means the baseline.
 	Against []string
 
 	fresh  Spec
@@ -83,7 +83,7 @@ type Workload struct {
 	Kind    string
 	Spec    Spec
 	Labels  map[string]string
-	At      []string // names of the targets on which it runs; nil means all
+	At      []string // names of the targets on which it runs; nil means all, or none with Aside
 	Metrics []string // headline metrics, each of which must become precise; nil means the kind's default
 	Aside   bool     // runs only as noise for other workloads (see Gather)
 	Section string   // heading in the report

@@ -9,9 +9,9 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// A Reference selects published figures to show with a run. Targets, Workloads and Metrics translate names
-// in the plan to names in the publication. Values contains single figures, with keys of the form "TARGET /
-// WORKLOAD / METRIC".
+// A Reference selects published figures to show with a run. Targets, Workloads and Metrics translate names in the plan
+// to names in the publication. Values translates the names of single figures, which have the form "TARGET / WORKLOAD /
+// METRIC" in both.
 type Reference struct {
 	Published string            `yaml:"published"`
 	Targets   map[string]string `yaml:"targets"`
@@ -157,8 +157,8 @@ func (b *builder) knownFigure(n *syntax.Node) {
 	b.knownWorkload(&at)
 }
 
-// names reports whether the value is a name or a list of names. If it is not, names adds an error with the noun
-// what.
+// names reports whether the value of e is a name or a list of names. Otherwise, it adds an error. `what` is the noun
+// for the named objects, such as "target".
 func (b *builder) names(e syntax.Pair, what string) bool {
 	for _, n := range e.Val.Listed() {
 		if n.Kind != syntax.ScalarNode {

@@ -7,7 +7,7 @@ import (
 )
 
 // Spread returns a plan in which the last target is replaced with one target for each combination of its
-// Traits.Choices. For each choice, the value that the plan sets comes first.
+// Traits.Choices. For each choice, the current value of the target comes first.
 func (p *Plan) Spread(k Kinds) (*Plan, error) {
 	t := p.Targets[len(p.Targets)-1]
 	fail := func(what, hint string) (*Plan, error) {

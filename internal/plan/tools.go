@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Used returns the names of the machines that the targets are on or need.
+// Used returns the names of the machines that the targets are on, and of those that serve them.
 func (p *Plan) Used() map[string]bool {
 	used := map[string]bool{}
 	for _, t := range p.Targets {
@@ -22,8 +22,8 @@ func (p *Plan) Used() map[string]bool {
 	return used
 }
 
-// Tools returns the programs that the plan runs on this host, sorted. It ignores machines that no target
-// uses. here reports whether the commands of a machine run on this host.
+// Tools returns the programs that the plan runs on this host, sorted. It ignores machines that no target uses. `here`
+// reports whether the commands of a machine run on this host.
 func (p *Plan) Tools(here func(Machine) bool) []string {
 	local := map[string]bool{Host: true}
 	all := map[string]bool{}

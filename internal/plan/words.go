@@ -14,8 +14,8 @@ import (
 // DefaultWorkloads is used if the command line names no workload.
 var DefaultWorkloads = []string{"randread-4k", "randwrite-4k", "seqread-1m"}
 
-// Default queue depths of workload words. They are deep enough that the result does not depend on the latency
-// of a single request. Large blocks need fewer requests.
+// Default queue depths of workload words. They are deep enough that the result does not depend on the latency of a
+// single request. Large blocks need fewer requests.
 const (
 	RandomDepth     = 32
 	SequentialDepth = 8
@@ -67,7 +67,7 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	}
 	for i, t := range workloads {
 		if IsCommand(t) {
-			t = strings.ReplaceAll(t, "\\\n", "  ") // joins continued lines like a shell
+			t = strings.ReplaceAll(t, "\\\n", "  ") // join continued lines
 		}
 		if n, ok := w.begin("workload", i, t, len(workloads)); ok {
 			w.workload(n)

@@ -12,14 +12,13 @@ import (
 
 // Target words for machines other than this host.
 
-// layered maps volume kinds to the key that the first part of a guest's word sets: the bus of a disk, or the
-// type of a share or mount.
+// layered maps volume kinds to the key that the first part of a guest's word sets: the bus of a disk, or the type of a
+// share or mount.
 var layered = []struct {
 	volume, key string
 }{{"disk", "bus"}, {"share", "type"}, {"mount", "type"}}
 
-// guest reads KIND:WHAT,key=value,…. WHAT selects the volume. The keys belong to the volume or to the
-// machine.
+// guest reads KIND:WHAT,key=value,…. WHAT selects the volume. The keys belong to the volume or to the machine.
 func (w *words) guest(n *syntax.Node, kind string, rest *syntax.Node) {
 	parts := rest.Split(",")
 	what := parts[0]
@@ -138,8 +137,7 @@ func isBool(list []bind.Field, key string) bool {
 	return ok && f.Typ.Kind().String() == "bool"
 }
 
-// machine declares the machine of a word. It returns the name of the new machine, or of an equal existing
-// one.
+// machine declares the machine of a word. It returns the name of the new machine, or of an equal existing one.
 func (w *words) machine(n *syntax.Node, k Kind, name string, spec *syntax.Node) string {
 	probe := bind.Binder{Collector: &syntax.Collector{}}
 	v := bind.Variant{Spec: k.New()}

@@ -27,7 +27,7 @@ func IsCommand(text string) bool { return command.MatchString(text) }
 
 // fio adds a fio workload from a job file or a command line.
 func (w *words) fio(n *syntax.Node, key string) {
-	// The jobs get their final name later: see Part.
+	// The jobs get their final names later: see Part.
 	w.work(n, n.Made(fmt.Sprintf("fio %d", len(w.works.Entries)+1)), "fio", syntax.Mapping(n, syntax.Pair{Key: n.Made(key), Val: n}))
 }
 

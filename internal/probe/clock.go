@@ -9,7 +9,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// answerTime limits how long a machine may take to answer a request that is not part of a trial.
+// answerTime limits the time of requests to a machine that are not part of a trial.
 const answerTime = 5 * time.Second
 
 // bootClock returns the time since a machine booted.
@@ -24,8 +24,8 @@ type reading struct {
 	lo, hi float64   // s, bounds of the offset
 }
 
-// readClock reads m's boot clock until the offset is precise enough. The reading is not ok if m has no boot clock or
-// does not answer.
+// readClock reads m's boot clock several times, until the offset is precise enough or a limit is reached. The reading
+// is not ok if m has no boot clock or does not answer.
 func readClock(ctx context.Context, m iotax.Machine) reading {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

@@ -1,8 +1,8 @@
-// Package probe collects facts about a machine and a place on it, and measures other activity during a trial: the I/O
-// that reaches the device, the CPU time of this host and of the processes that serve a guest, and the rate of the
-// guest's clock.
+// Package probe collects facts about a machine and a place on it, and measures other activity during a trial, such as
+// the I/O that reaches the device, the CPU time of this host and of the processes that serve a guest, and the rate of
+// the guest's clock.
 //
-// It omits data that a machine does not provide (no sysfs, no permission, another system). It never guesses.
+// It omits data that a machine does not provide (no sysfs, no permission, another system).
 package probe
 
 import (
@@ -34,7 +34,7 @@ var readEnvironment = agent.New("read the environment", func(ctx context.Context
 	return environment(thisHost.environment(ctx)), context.Cause(ctx)
 })
 
-// environmentFiles maps each key that environment reads to the file that contains its data.
+// environmentFiles maps keys of the result of system.environment to the files that contain their data.
 var environmentFiles = map[string]string{
 	"release":      "/etc/os-release",
 	"online":       "/sys/devices/system/cpu/online",
@@ -190,8 +190,8 @@ func setBytes(facts map[string]string, name string, n uint64) {
 	facts[name], facts[name+".bytes"] = humanize.IBytes(n), strconv.FormatUint(n, 10)
 }
 
-// cpuModel returns the CPU model. x86 and s390 report it as "model name", POWER as "cpu", RISC-V as "uarch" or "isa".
-// ARM reports only codes of the implementer and the part, so cpuModel adds the board from the device tree.
+// cpuModel returns the CPU model. x86 reports it as "model name", POWER as "cpu", RISC-V as "uarch" or "isa". Most ARM
+// systems report only codes of the implementer and the part. cpuModel then adds the board from the device tree.
 func cpuModel(cpu map[string]string, tree string) string {
 	for _, k := range []string{"model name", "cpu", "uarch"} {
 		if v := cpu[k]; v != "" {
@@ -262,7 +262,8 @@ func hypervisor(g, cpu map[string]string, kernel string) string {
 		{"Google Compute", "google"}, {"Virtual Machine", "microsoft"}, {"Xen", "xen"}, {"Parallels", "parallels"},
 		{"Apple Virtualization", "apple"}, {"OpenStack", "openstack"}, {"BHYVE", "bhyve"},
 	} {
-		// EC2's bare-metal instances have the same vendor as its virtual machines, but ".metal" in their product, as in "m7i.metal-24xl".
+		// EC2's bare-metal instances have the same vendor as its virtual machines, but ".metal" in their product, as in
+		// "m7i.metal-24xl".
 		if strings.Contains(dmi, x.word) && !strings.Contains(dmi, ".metal") {
 			return x.name
 		}
@@ -295,7 +296,7 @@ func lines(s string, n int) []string {
 	return out
 }
 
-// fields parses lines of the form "key : value". It keeps the first value of each key.
+// fields parses lines of the form "key : value". It keeps the first non-empty value of each key.
 func fields(s string) map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(s) {

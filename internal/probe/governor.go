@@ -14,8 +14,8 @@ import (
 )
 
 // SetGovernor sets the frequency governor of all CPUs of this host. undo restores the CPUs that were changed. Even with
-// an error, undo is not nil if there is something to restore. SetGovernor does not change CPUs that lack cpufreq or
-// this governor, and returns a finding for them.
+// an error, undo is not nil if there is something to restore. SetGovernor does not change CPUs without this governor.
+// It returns a finding for them, or if this host has no cpufreq.
 func SetGovernor(want string) (undo func() error, found []iotax.Finding, err error) {
 	return thisHost.setGovernor(want)
 }

@@ -16,7 +16,7 @@ import (
 
 const (
 	rssPeriod    = 100 * time.Millisecond
-	rollupPeriod = time.Second // minimum interval between two reads of smaps_rollup
+	rollupPeriod = time.Second // minimum interval between two reads of smaps_rollup, except for the last one
 	// rollupCost is the maximum share of a core for reading smaps_rollup. The kernel walks the page tables of the
 	// process, which takes tens of milliseconds for a large guest, and locks its memory map.
 	rollupCost = 0.005
@@ -124,7 +124,7 @@ func (s *sampler) read() {
 	sums[""] = private + shared
 	for label := range sums {
 		if s.rss[label] == nil {
-			s.rss[label] = make([]float64, len(s.at)) // the first process with this label has just started
+			s.rss[label] = make([]float64, len(s.at)) // no process had this label before
 		}
 	}
 	now, last := time.Since(s.begun).Seconds(), 0.0

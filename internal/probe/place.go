@@ -15,8 +15,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Mount is one line of /proc/self/mountinfo (proc_pid_mountinfo(5)). Libraries parse only this host's file, but iotax
-// also parses the files of other machines.
+// A Mount is one line of /proc/self/mountinfo (proc_pid_mountinfo(5)) of this host or another machine.
 type Mount struct {
 	Device  string // "major:minor"; major is 0 if the file system is not on a single block device, as for tmpfs, overlay and btrfs
 	Point   string
@@ -51,8 +50,8 @@ func ParseMounts(text string) []Mount {
 	return ms
 }
 
-// Option returns the value of the option "name=value". ok is true if there is an option with this name, even without a
-// value.
+// Option returns the value of the option "name=value". It returns true if there is an option with this name, even
+// without a value.
 func (m Mount) Option(name string) (string, bool) {
 	for _, o := range m.Options {
 		if k, v, _ := strings.Cut(o, "="); k == name {
@@ -137,7 +136,7 @@ func within(p, dir string) bool {
 	return dir == "/" && path.IsAbs(p) || p == dir || strings.HasPrefix(p, dir+"/")
 }
 
-// unescape decodes the octal escapes of blanks, newlines and backslashes.
+// unescape decodes octal escapes, such as those of blanks and newlines.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -161,11 +160,11 @@ func unescape(s string) string {
 // overlay's upper directory), and filesystem.unmounted (a mount point in /etc/fstab, at or above the path, at which
 // nothing is mounted).
 //
-// If a block device stores the path, the facts also include device.name, device.disk (disk of a partition), device.size
-// (bytes), device.model, device.mapped (name of a device mapper, or level of a RAID), device.on (the devices or the
-// file that it consists of), queue.scheduler, queue.rotational, queue.write_cache, queue.nr_requests,
-// queue.logical_block_size and further limits of the queue. For an overlay, the device is that of its upper directory,
-// if that directory is visible.
+// If the path is a block device or is stored on one, the facts also include device.name, device.disk (for a partition,
+// its disk), device.size (bytes), device.model, device.mapped (name of a device mapper, or level of a RAID), device.on
+// (the devices or the file that it consists of), queue.scheduler, queue.rotational, queue.write_cache,
+// queue.nr_requests, queue.logical_block_size and further limits of the queue. For an overlay, the device is that of
+// its upper directory, if that directory is visible.
 func Place(ctx context.Context, m iotax.Machine, p string) (map[string]string, error) {
 	facts, err := lookAt.On(ctx, m, p)
 	if errors.Is(err, fs.ErrNotExist) {

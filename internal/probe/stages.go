@@ -193,9 +193,9 @@ type ServingTime struct{ Busy, Requests, Calls, Count float64 }
 func Counting(path string) []string { return thisHost.devices(path) }
 
 // Explain is like Start, for an explained trial: Stop also returns the stages of the trial's I/Os in the fact "stages",
-// and, for each clock that can be read, the values that iotax.ValueStage names. The clocks are counters that the
+// and, for each clock that can be read, the values that iotax.ValueStage names. Most clocks are counters that the
 // kernels and QEMU keep anyway. They are read once before and once after the trial, so the trial must not have a ramp.
-// Servers of shares keep no counters, so Explain measures their system calls during the trial.
+// Other servers keep no counters, so Explain measures their system calls during the trial.
 func (k *Watcher) Explain(ctx context.Context, t *iotax.Target) (*Watch, error) {
 	w, err := k.Start(ctx, t)
 	if err != nil {
@@ -356,7 +356,8 @@ func noDevice(name string) string {
 	return "no block device of the target's machine is known for the place"
 }
 
-// readStages reads the clocks at the ends of the stages. It records the reason for each clock that it cannot read.
+// readStages reads the clocks at the ends of the stages, except those of servers. If a request for a clock fails, it
+// records the error.
 func (w *Watch) readStages(ctx context.Context) map[string]*passages {
 	s := w.stages
 	out := map[string]*passages{}
@@ -392,7 +393,8 @@ func (w *Watch) readStages(ctx context.Context) map[string]*passages {
 	return out
 }
 
-// lacks records err as the reason why a clock cannot be read. It does nothing if err is nil.
+// lacks records err as the reason why a clock cannot be read, unless another reason is recorded already. It does
+// nothing if err is nil.
 func (s *stages) lacks(clock string, err error) {
 	for i := range s.all {
 		if x := &s.all[i]; err != nil && x.End == clock && x.Missing == "" {
@@ -401,8 +403,8 @@ func (s *stages) lacks(clock string, err error) {
 	}
 }
 
-// stageValues adds the changes of the clocks since Explain. From the values in seen it computes how much of the
-// device's work belongs to the trial.
+// stageValues adds the changes of the clocks since Explain and the stages to seen. From the values in seen it computes
+// how much of the device's work belongs to the trial.
 func (w *Watch) stageValues(ctx context.Context, seen *iotax.Seen) {
 	s := w.stages
 	end := w.readStages(ctx)

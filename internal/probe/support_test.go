@@ -33,13 +33,13 @@ var (
 
 type remoteMachine struct{ iotax.Machine }
 
-// inProcess is the link of all remote machines in these tests. Its agent runs in this process.
+// inProcess is a link whose agent runs in this process.
 var inProcess = agent.Link{Start: agent.InProcess}
 
 func (remoteMachine) String() string          { return "there" }
 func (remoteMachine) Caps() iotax.MachineCaps { return iotax.MachineCaps{Agent: &inProcess} }
 
-// serving is a guest that the processes pids serve.
+// serving is a guest. The processes in pids serve it.
 type serving struct {
 	remoteMachine
 	pids map[string][]int

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// uname returns system, release, machine and node, one per line, as uname(1) would print them.
+// uname returns system, release, machine and node, one per line.
 func uname() string {
 	v := windows.RtlGetVersion()
 	host, _ := os.Hostname()

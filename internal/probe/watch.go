@@ -18,8 +18,8 @@ import (
 	"iotax/internal/probe/pause"
 )
 
-// A Watch observes one trial. It reads counters before and after the measured time. During the trial, it samples only
-// the memory and CPU time of the processes that serve the target, and it reports the cost of the sampling.
+// A Watch observes one trial. It reads counters before and after the trial. During the trial, it samples the memory and
+// CPU time of the processes that serve the target, and it reports the cost of the sampling.
 type Watch struct {
 	t       *iotax.Target
 	fs      system
@@ -30,7 +30,7 @@ type Watch struct {
 	clock   reading
 	last    map[string]reading     // from a Watcher, or nil
 	pauses  pauses                 // from a Watcher, or nil
-	memory  *sampler               // nil if no process serves the target
+	memory  *sampler               // of the processes that serve the target, or nil
 	stages  *stages                // of an explained trial, or nil
 	profile func() ([]byte, error) // of a profiled trial, or nil
 	kept    func() bool            // prevents the call of profile when the context ends
@@ -40,7 +40,7 @@ type Watch struct {
 // system contains the directories of this host's counters. Tests replace it.
 type system struct{ proc, sys string }
 
-// thisHost is this host. On systems other than Linux, neither of its directories exists.
+// thisHost is this host. macOS and Windows have neither directory.
 var thisHost = system{"/proc", "/sys"}
 
 // A snapshot contains the counters at one moment, except those that could not be read.
@@ -84,8 +84,7 @@ type Watcher struct {
 	// is nil or fails, the stages of a server are unknown.
 	Serving func(pids func() []int, protocol string) (stop func() (ServingTime, error), err error)
 
-	// Profiler profiles the processes that pids lists, until stop is called. The result is nil if they used no CPU
-	// time.
+	// Profiler profiles the processes that pids lists, until stop is called. stop returns nil if they used no CPU time.
 	Profiler func(pids func() []int) (stop func() ([]byte, error), err error)
 
 	last   map[string]reading // by machine name
@@ -104,10 +103,10 @@ const recently = 5 * time.Second
 //     device.write.ios, device.flushes (1) and device.busy. The last is the share of the time in which the busiest
 //     device had I/O in progress.
 //   - The part of this I/O that the trial itself requested: own.read.bytes and own.write.bytes (B). It comes from the
-//     commands that iotax runs here or from the processes that serve a guest. It is unknown for targets that work
-//     together.
-//   - The same counters on the target's own machine, if that is not this host: machine.device.read.bytes and so on, of
-//     the device that stores the place there, and cpu.machine.steal, a share of the CPU time of that machine.
+//     commands that iotax runs here, the processes that serve a guest, or the control group of a container. It is
+//     unknown for targets that work together.
+//   - If the target's own machine is not this host: the counters of the device that stores the place there,
+//     machine.device.read.bytes and so on, and cpu.machine.steal, a share of the CPU time of that machine.
 //   - The CPU time of this host, as shares of the time of all its CPUs: cpu.host.busy (all except idle time and waits
 //     for I/O), cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal. cpu.host.used is the user and system
 //     time, in CPU seconds per second.
@@ -327,7 +326,7 @@ func (fs system) inBlock(name string) string {
 	return name
 }
 
-// difference returns the values of the time between two snapshots. It omits counters that went backwards, as they do
+// difference returns the values for the time between two snapshots. It omits counters that went backwards, as they do
 // when a device is replaced.
 func difference(a, b snapshot) []iotax.Value {
 	var values []iotax.Value
@@ -474,7 +473,7 @@ func (fs system) resetPeak(pid int) {
 // its file system, or path itself if it is a block device. For device mappers and RAIDs, it returns the top device,
 // whose counters exclude other volumes on the same disks. For a loop device, it returns the device that stores the loop
 // device's file, if there is one, because there is a cache between the two devices. The result is empty if the file
-// system has no block device, or if the device is unknown.
+// system has no block device, or if the device is unknown or does not count its I/O.
 func (fs system) devices(path string) []string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -533,7 +532,8 @@ func (fs system) byNode(path string) string {
 	return name
 }
 
-// under replaces a loop device with the devices that store its file.
+// under returns the devices that count the I/O of the device `name`. For a loop device, these are the devices that
+// store its file, if they count I/O.
 func (fs system) under(ms []Mount, name string, depth int) []string {
 	if name == "" {
 		return nil

@@ -66,8 +66,8 @@ var columns = []string{"suite", "source", "workload", "target", "rep", "metric",
 
 const maxFigures = 100_000
 
-// Read reads a table with the columns suite, source, workload, target, rep, metric, value and unit. The columns may
-// be in any order, and other columns are ignored. Errors contain the line number.
+// Read reads a table with the columns suite, source, workload, target, rep, metric, value and unit. The columns may be
+// in any order, and other columns are ignored. Errors about a line contain its number.
 func Read(r io.Reader) ([]Figure, error) {
 	c := csv.NewReader(r)
 	c.ReuseRecord = true

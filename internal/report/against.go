@@ -114,7 +114,7 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 // reads do not use the network.
 const SteadyReads = "steady."
 
-// direct returns the metric without its prefix: "read.bandwidth" for "steady.read.bandwidth".
+// direct returns the last two parts of a metric: "read.bandwidth" for "steady.read.bandwidth".
 func direct(metric string) string {
 	if parts := strings.Split(metric, "."); len(parts) > 2 {
 		return strings.Join(parts[len(parts)-2:], ".")

@@ -105,7 +105,7 @@ func (r *Report) Counting() map[Cell][]*Trial {
 	return out
 }
 
-// Distributions returns the distributions of a workload, one for each histogram.
+// Distributions returns the distributions of a workload, one for each histogram with enough observations.
 func (s *Section) Distributions(r *Report) []Distribution {
 	var out []Distribution
 	for _, row := range s.Rows {
@@ -168,7 +168,7 @@ const (
 	leastDrawn   = 4    // per cell, however many cells there are
 )
 
-// toDraw selects the trials of each cell whose series are drawn, evenly over the run.
+// toDraw returns the trials of each cell that charts draw. If there are too many, it selects some evenly over the run.
 func toDraw(trials map[Cell][]*Trial) map[Cell][]*Trial {
 	most := min(mostDrawn, max(leastDrawn, mostDrawnAll/max(1, len(trials))))
 	out := make(map[Cell][]*Trial, len(trials))
@@ -202,8 +202,7 @@ func (r *Report) series(trials map[Cell][]*Trial) (map[int][]iotax.Series, error
 	return out, nil
 }
 
-// Timelines returns the timelines by workload. A workload without a series of at least two intervals in any valid trial
-// has a nil timeline.
+// Timelines returns the timelines by workload. A workload without a usable series has a nil timeline.
 func (r *Report) Timelines(trials map[Cell][]*Trial) (map[string]*Timeline, error) {
 	chosen := toDraw(trials)
 	series, err := r.series(chosen)
@@ -247,7 +246,7 @@ func (s *Section) serving(trials map[Cell][]*Trial, series map[int][]iotax.Serie
 	return out
 }
 
-// during returns the timeline of one series, or nil if no trial has the series.
+// during returns the timeline of one series, or nil if no trial has the series with at least two intervals.
 func (s *Section) during(name string, trials map[Cell][]*Trial, series map[int][]iotax.Series, all map[Cell][]*Trial) (tl *Timeline) {
 	for _, row := range s.Rows {
 		c := TimelineCell{Target: row.Target, Mean: math.NaN(), Count: len(all[Cell{row.Target, s.Workload}])}

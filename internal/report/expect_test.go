@@ -52,7 +52,8 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-// If each trial is too short for a percentile, the pooled I/Os of all trials decide.
+// If single trials are too short for a percentile, pooled rounds decide. Without histograms, the expectation is
+// undecided.
 func TestExpectedOfPooledRounds(t *testing.T) {
 	run, trials := reporttest.Expecting()
 	run.Presentation.Expect = append(run.Presentation.Expect, iotax.Expectation{Text: "4k random read: read.latency.p99.9 < 1ms"})

@@ -26,12 +26,13 @@ type Explanation struct {
 // layer. The sum divided by the number of the application's I/Os is the time per I/O only if each I/O waits for its
 // requests one after another. A request that carries several merged I/Os delays each of them, so it counts once for
 // each (see iotax.StageHanded). The sum is too large if an I/O is split into concurrent requests, or if no I/O waits
-// for a request (read-ahead, write-back). The stage above that clock then has a negative time, which is part of Rest.
+// for a request (read-ahead, write-back). The stage above that clock may then have a negative time, which is part of
+// Rest.
 type Explained struct {
 	Target     string        `json:"target"`
 	Against    string        `json:"against,omitempty"` // the target that differences are relative to, or ""
 	Unknown    string        `json:"unknown,omitempty"` // why there are no stages
-	Rounds     int           `json:"rounds"`            // number of valid explained trials
+	Rounds     int           `json:"rounds"`            // number of valid explained trials with the same stages
 	Total      stat.Interval `json:"total"`
 	Difference stat.Interval `json:"difference"` // Total minus Against's Total, paired by round
 	Stages     []Stage       `json:"stages,omitempty"`

@@ -144,7 +144,7 @@ func TestNotExplained(t *testing.T) {
 	}
 }
 
-// In about 95 of 100 studies, the interval of a stage's difference contains the true difference.
+// The interval of a mean difference contains the true difference in at least 94 % of the studies.
 func TestStageIntervals(t *testing.T) {
 	r, held := rand.New(rand.NewPCG(1, 2)), 0
 	const studies = 2000

@@ -22,8 +22,7 @@ type Heat struct {
 	Cells            []HeatCell
 }
 
-// A HeatCell describes the I/Os of a time interval whose latencies are between Lo and Hi. All four bounds are in
-// seconds.
+// A HeatCell describes the I/Os of a time interval with latencies between Lo and Hi. All four bounds are in seconds.
 type HeatCell struct{ From, To, Lo, Hi, Share float64 } // Share is relative to the total latency of the I/Os in the time interval
 
 const (

@@ -28,9 +28,9 @@ func MarginP(estimate, margin float64, p func(ratio float64) float64) float64 {
 	return 1
 }
 
-// holm withdraws verdicts that may be due to chance among so many comparisons. Afterwards, the probability that any
-// "worse" or "better" of the run is wrong is at most Alpha, which already allows for interim analyses. The family
-// contains every ratio whose verdict comes from its interval, but no invalid ratios.
+// holm withdraws verdicts that may be due to chance, because the run has many comparisons. Afterwards, the probability
+// that any "worse" or "better" of the run is wrong is at most Alpha, which already allows for interim analyses. The
+// family contains every ratio whose verdict comes from its interval, but no invalid ratios.
 func (b *builder) holm() {
 	type member struct {
 		s *Section

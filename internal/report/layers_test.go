@@ -54,7 +54,7 @@ func TestWaterfallVerdicts(t *testing.T) {
 }
 
 // The product of the hops equals the total for any values, failures and discarded rounds, in either direction. The
-// interval of the total equals that of the ratio of the last target to the first in the same rounds.
+// shares of the hops add up to 1.
 func TestWaterfallMultiplies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		better := rapid.SampledFrom([]iotax.Better{iotax.Up, iotax.Down}).Draw(t, "better")

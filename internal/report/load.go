@@ -31,12 +31,12 @@ type CurvePoint struct {
 type CurveCell struct {
 	Target          string
 	Done            float64 // in I/Os per second
-	Latency         float64 // mean, in seconds
+	Latency         float64 // the first metric: by default the mean, in seconds
 	P50, P99, P99d9 float64 // of the merged histograms, in seconds
 	Late            float64 // share of the arrivals that had to wait because their source was busy
 }
 
-// curves collects the curves of open-loop workloads.
+// curves collects the curves of open-loop workloads, and sets Open of their sections.
 func (b *builder) curves() {
 	for i := range b.Sections {
 		s := &b.Sections[i]
@@ -118,8 +118,8 @@ func (b *builder) load(workload string) openLoad {
 	return l
 }
 
-// latencyLabel returns the label of a latency metric. In a closed loop, in which the next I/O waits for the previous
-// one, the label is "service latency" with the queue depth.
+// latencyLabel returns the label of a metric. In a closed loop of known depth, in which the next I/O waits for a
+// previous one, a latency is labeled "service latency" with the queue depth.
 func (b *builder) latencyLabel(workload, metric string) string {
 	label := format.Label(metric)
 	if !strings.Contains(metric, ".latency") || strings.HasPrefix(metric, "sync.") {

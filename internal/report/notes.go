@@ -28,8 +28,8 @@ func (b *builder) findings(r *Row, s *Section, trials []*Trial, target iotax.Tar
 	}
 }
 
-// general adds notes for the findings about the whole run. Findings with the same rule, hint and severity share a
-// note. general skips findings about cells that have rows, because findings adds them as notes of these rows.
+// general adds notes for the findings about the whole run. Findings with the same rule, hint and severity share a note.
+// It skips findings about cells that have rows, because `findings` adds them as notes of these rows.
 func (b *builder) general(findings []iotax.Finding) {
 	for _, f := range findings {
 		if f.Subject.Kind == iotax.SubjectCell && b.hasRow(f.Subject) {
@@ -50,9 +50,9 @@ func (b *builder) hasRow(of iotax.Subject) bool {
 	return slices.ContainsFunc(b.Sections, func(s Section) bool { return s.Workload == of.Workload && s.Row(of.Target) != nil })
 }
 
-// note attaches a finding to the row r. Findings with the same rule, hint and severity share a note. gather later
-// merges equal evidence into one item. A cell may have rows in several sections. These rows have the same findings, so
-// gather counts the trials of a cell only once.
+// note attaches a finding to the row r. Findings with the same rule, hint and severity share a note. `gather` later
+// merges equal and similar evidence into one item. A cell may have rows in several sections. These rows have the same
+// findings, so `gather` counts the trials of a cell only once.
 func (b *builder) note(r *Row, f iotax.Finding, it Item) {
 	key := noteKey{f.Rule, f.Hint, f.Severity}
 	n := b.notes[key]
@@ -142,7 +142,7 @@ func (n *Note) gather() {
 		cell  Cell
 	}
 	counted := map[key]*Row{}     // the row whose trials were counted for this evidence and cell
-	shapes := map[string]string{} // caches shape by evidence, because thousands of trials share the same evidence
+	shapes := map[string]string{} // caches the results of `shape`, because thousands of trials share the same evidence
 	shaped := func(evidence string) string {
 		s, ok := shapes[evidence]
 		if !ok {
@@ -260,10 +260,10 @@ func Conclusive(v stat.Verdict) bool {
 // Unsure reports whether more trials could lead to a verdict.
 func Unsure(v stat.Verdict) bool { return v == stat.Inconclusive || v == stat.TooFew }
 
-// ShownItems is the maximum number of a note's items that compact formats show.
+// ShownItems limits the number of a note's items that compact formats show (see Note.Sentences).
 const ShownItems = 3
 
-// alike merges items of different cells whose evidence differs only in its numbers.
+// alike merges items if only the numbers in their evidence differ. It does not merge items with a Lead.
 func alike(items []Item) []Item {
 	var out []Item
 	for _, it := range items {
@@ -288,7 +288,7 @@ func alike(items []Item) []Item {
 }
 
 // Sentences returns the items of a note as sentences. Items with the same lead share a sentence. If limit is not 0,
-// Sentences merges similar items, and counts the sentences beyond limit instead of returning them.
+// Sentences merges similar items and returns at most limit+1 sentences. The last one may count the others.
 func (n Note) Sentences(limit int) []string {
 	var out []string
 	if limit > 0 {
@@ -355,8 +355,8 @@ func (c Cell) String() string {
 	return c.Target + " / " + c.Workload
 }
 
-// where lists the cells of an item, with the number of its trials. If limit is not 0, it only counts the cells beyond
-// limit.
+// where lists the cells of an item, with the number of its trials. If limit is not 0, it lists at most limit+1 cells
+// and counts the others.
 func (it Item) where(limit int) string {
 	var names []string
 	cells := it.Cells

@@ -16,12 +16,12 @@ import (
 // A Reference compares a run with published figures. Because the machines differ, only ratios are compared. Values
 // are shown for information.
 type Reference struct {
-	Name      string         `json:"name"`                          // name of the data set, for example "lima-mounts"
+	Name      string         `json:"name"`                          // name of the data set, or path of a table
 	Source    string         `json:"source"`                        // origin of the figures
-	Reference string         `json:"reference,omitempty"`           // this run's target that all ratios are relative to; "" if no two targets match
+	Reference string         `json:"reference,omitempty"`           // this run's target that ratios are relative to, or ""
 	Theirs    string         `json:"published_reference,omitempty"` // name of the target Reference in the publication
 	Rows      []ReferenceRow `json:"rows"`
-	Unmatched []string       `json:"unmatched,omitempty"` // cells of this run without a published counterpart
+	Unmatched []string       `json:"unmatched,omitempty"` // cells of this run without matching figures
 	Unused    []string       `json:"unused,omitempty"`    // published cells without a counterpart in this run
 	Notes     []string       `json:"notes,omitempty"`     // limitations of the comparison
 }
@@ -70,8 +70,8 @@ func (r *Report) holdPlanned() {
 }
 
 // HoldReference compares the run with published figures and sets r.Reference. names maps this run's names to the
-// published ones. Names without a mapping match regardless of case, hyphens and spaces. caveat is printed with the
-// figures.
+// published ones. Names without a mapping match regardless of case, hyphens, underscores and spaces. caveat is printed
+// with the figures.
 func (r *Report) HoldReference(fs []published.Figure, names iotax.Reference, caveat string) {
 	b := &referrer{Report: r, names: names, theirs: map[referenceKey][]float64{}, discarded: map[string]map[int]bool{}, ours: map[Cell][]*Trial{}}
 	b.index(fs)
@@ -186,7 +186,8 @@ func (b *referrer) reference() {
 	}
 }
 
-// values returns the measured values of a cell, by round. It omits failed trials and marks discarded rounds.
+// values returns the measured values of a metric in a cell, by round. It omits failed trials and marks discarded
+// rounds.
 func (b *referrer) values(c Cell, metric string) (dots []Dot, unit string, better iotax.Better) {
 	for _, t := range b.ours[c] {
 		if v, ok := t.Value(metric); ok && t.Err == "" && figures(v.Value, v.Unit) {

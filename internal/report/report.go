@@ -1,5 +1,4 @@
-// Package report turns a run and its trials into a Report, which is plain data. Its subpackages compare, describe and
-// draw reports.
+// Package report computes a Report from a run and its trials. Its subpackages compare, describe and draw reports.
 package report
 
 import (
@@ -84,7 +83,7 @@ type Row struct {
 	Baseline bool
 	Value    stat.Interval // median over the valid trials, or the quantile of their pooled I/Os; in the section's unit
 	Ratio    *stat.Effect  // ratio to Against, paired by round except for imported trials; higher is better; may be nil
-	Against  string        // the target that Ratio and Verdict are relative to: the baseline, unless the plan names another; "" if it does not exist
+	Against  string        // the target that Ratio and Verdict are relative to, or ""; by default the baseline
 	Shares   []Share       // ratios to other targets that the plan compares the row with
 	Verdict  stat.Verdict
 	Err      string             // why the target could not be opened
@@ -93,7 +92,7 @@ type Row struct {
 
 	Ran, Failed, Discarded int            // trials of this target under this workload; Discarded counts those in discarded rounds
 	Counted                int            // trials that did not fail and are not in a discarded round
-	WithDiscarded          *stat.Interval // the ratio including discarded rounds; nil if no round is discarded
+	WithDiscarded          *stat.Interval // the ratio including discarded rounds, or nil
 	Holm                   *Adjustment    // set if the verdict comes from the ratio's interval
 	Dots                   []Dot
 	tails                  []Dot    // for a quantile: the trials with a histogram
@@ -159,18 +158,20 @@ type Protocol struct {
 	LeastRounds, MostRounds int  // minimum and maximum number of valid rounds over the workloads
 }
 
-// New returns the report of a run. It accepts incomplete runs, and trials in any order.
+// New returns the report of a run. It accepts incomplete runs, and trials in any order. It panics if From would return
+// an error.
 func New(run *iotax.Run, trials []*iotax.Trial) *Report {
 	r, err := From(run, Held(trials))
 	if err != nil {
-		panic(err) // cannot happen: the trials are in memory
+		panic(err) // for example, an expectation of the run cannot be read
 	}
 	return r
 }
 
 // From is like New, but reads the trials from src. If metrics are named, they replace the headline metrics of all
-// workloads, and a workload without any of them has no section. From returns an error if src does, or if a named metric
-// exists in no workload. Methods that read series or intervals later also return errors of src.
+// workloads, and a workload without any of them has no section. From returns an error if src does, if a named metric
+// exists in no workload, or if an expectation or a profile cannot be read. Methods that read series or intervals later
+// also return errors of src.
 func From(run *iotax.Run, src Source, metrics ...string) (*Report, error) {
 	if run == nil {
 		run = &iotax.Run{}
@@ -332,7 +333,7 @@ func (b *builder) workload(w iotax.WorkloadInfo) error {
 		b.Sections = append(b.Sections, s)
 		sec := &b.Sections[len(b.Sections)-1]
 		failed := make([]failures, len(sec.Rows))
-		for j := range sec.Rows { // first compute all rows, because a row may be compared with a later row
+		for j := range sec.Rows { // first compute all values, because a row may be compared with a later row
 			failed[j] = b.values(sec, &sec.Rows[j])
 		}
 		for j := range sec.Rows {
@@ -374,7 +375,8 @@ type failures struct {
 	ownDiscarded   int // trials that are discarded themselves, not only because of their round
 }
 
-// values fills in the fields of r that depend only on its own trials. It returns r's failed and discarded trials.
+// values fills in the fields of r that depend only on its own trials. It returns the numbers of r's failed and
+// discarded trials.
 func (b *builder) values(s *Section, r *Row) failures {
 	f := failures{map[string]int{}, map[string]int{}, 0}
 	var xs []float64
@@ -433,8 +435,7 @@ func (b *builder) values(s *Section, r *Row) failures {
 	return f
 }
 
-// row computes the notes, the ratio and the verdict of r, except for problems of the row that r is compared with
-// (see spreadBaseline).
+// row computes the notes, the ratio and a preliminary verdict of r (see spreadBaseline).
 func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 	cell := Cell{r.Target, s.Workload}
 	about := iotax.AboutCell(r.Target, s.Workload)

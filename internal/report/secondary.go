@@ -14,9 +14,9 @@ var quantiles = []struct {
 	name string
 }{{.5, "p50"}, {.99, "p99"}, {.999, "p99.9"}}
 
-// secondary returns the other metrics of a cell's valid trials. Latency quantiles are computed from merged histograms
-// if there are any, because percentiles of several trials must not be averaged. A quantile with fewer than 100
-// observations beyond it is listed without a value.
+// secondary returns the metrics of a cell's valid trials that are not headline metrics, and its latency quantiles. The
+// quantiles are computed from merged histograms if there are any, because percentiles of several trials must not be
+// averaged. A quantile with fewer than 100 observations beyond it is listed without a value.
 func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 	trials := make([]*Trial, 0, len(b.byCell[Cell{target, w.Name}]))
 	for _, t := range b.byCell[Cell{target, w.Name}] {
@@ -44,7 +44,7 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 	var order []iotax.Value
 	var values [][]float64
 	column := func(v iotax.Value) int {
-		// Omit totals: they repeat the values of the only direction, or those under "mixed".
+		// Also omit totals: they repeat the values of the only direction, or those under "mixed".
 		if fromHistograms[v.Name] || slices.Contains(w.Metrics, v.Name) || v.Name == "iops" || v.Name == "bandwidth" || v.Name == iotax.ValueWatchCost {
 			return -1
 		}

@@ -65,8 +65,8 @@ func (h Held) Intervals(seqs []int) iter.Seq2[*iotax.Trial, error] { return h.Se
 
 func (h Held) Profiles(seqs []int) iter.Seq2[*iotax.Trial, error] { return h.Series(seqs) }
 
-// A Trial is the part of a trial that a report keeps in memory. It has no series, only the tails of histograms, and its
-// values are in a compact form. Use Value and All instead of the field Values, which may be empty.
+// A Trial is a trial in a report. Its values are in a compact form, and it keeps only the tails of its histograms. The
+// fields Values, Histograms and Series may be empty, so use Value and All for the values.
 type Trial struct {
 	*iotax.Trial
 	shape *outline
@@ -263,7 +263,7 @@ func (b *builder) quantiles(workload string, h iotax.Histogram) (all []*quantile
 	}
 	if b.Run.Presentation != nil {
 		for _, planned := range b.Run.Presentation.Expect {
-			if e, err := expect.Parse(planned.Text); err == nil && e.Workload == workload { // otherwise expected reports the error
+			if e, err := expect.Parse(planned.Text); err == nil && e.Workload == workload { // `expected` reports errors
 				metrics = append(slices.Clip(metrics), e.Metric)
 			}
 		}

@@ -98,8 +98,8 @@ func (r *Report) Separates(row *Row) (fact string, values []string) {
 	return "", nil
 }
 
-// FewStarts returns the number of starts if they agree and are too few for an interval (stat.Options.Starts).
-// Otherwise it returns 0.
+// FewStarts returns the number of starts if they agree and are too few for an interval (stat.Options.Starts), although
+// there are enough trials. Otherwise it returns 0.
 func (r *Row) FewStarts() int {
 	if e := r.Ratio; e != nil && e.Starts != nil && e.Starts.Agree && !e.Bounded() && r.Value.N >= stat.LeastTrials {
 		return e.N

@@ -54,7 +54,7 @@ func rule(id string) Rule {
 
 // The rules of the registry. rules.txt contains the fields of each rule.
 var (
-	// Mistakes found before a run, in job files, plans and results.
+	// Mistakes in job files, plans and results of fio.
 	FilenameColon         = rule("filename-colon")
 	DeviceOverwritten     = rule("device-overwritten")
 	JobsCompete           = rule("jobs-compete")

@@ -15,8 +15,8 @@ import (
 	"iotax/stat"
 )
 
-// A round is run again if one of its trials is discarded or fails, or has invalid values. The report then has as many
-// pairs as requested.
+// A round is run again if one of its trials fails or has invalid values. The report then has as many pairs as
+// requested.
 func TestLostRoundIsRunAgain(t *testing.T) {
 	for name, spoil := range map[string]func(x *iotax.Trial) error{
 		"failed":  func(*iotax.Trial) error { return errors.New("fio: out of cheese") },
@@ -202,8 +202,8 @@ func TestReconnectedIsTold(t *testing.T) {
 	}
 }
 
-// The memory of a run does not grow with the output of its trials. The review gets only the facts that it needs, and
-// the rule and severity of each finding. Equal facts share one map.
+// The review gets trials without their output. They have only the facts that it needs, and the rule and severity of
+// each finding. Equal facts share one map.
 func TestKeepsLittleOfATrial(t *testing.T) {
 	w := newWorld()
 	w.value = func(x *iotax.Trial) (float64, error) {

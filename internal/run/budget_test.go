@@ -64,8 +64,8 @@ func TestBudgetIsOfTheWholeRun(t *testing.T) {
 	}
 }
 
-// A run, a resumed run and a shard take as long as estimated, even if the budget ends them. The estimate includes
-// calibration, opening, and the overhead of trials.
+// A run that its budget ends, a resumed run and a shard take as long as estimated. The estimate includes calibration,
+// opening, and the overhead of trials.
 func TestTakesAsLongAsEstimated(t *testing.T) {
 	around := map[string]time.Duration{"host": time.Second, "disk": 5 * time.Second, "share": 20 * time.Second}
 	costs := schedule.Costs{Before: 14 * time.Second, Open: time.Minute, Around: map[schedule.Cell]time.Duration{}}

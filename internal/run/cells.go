@@ -69,8 +69,8 @@ func (l *load) metrics() []string {
 	return l.w.Metrics()
 }
 
-// deciding returns the metrics that must be precise before the workload ends: the metrics that the plan names, or
-// else the first metric of the workload.
+// deciding returns the metrics whose precision can end the workload: those that the plan names, or else the first
+// metric of the workload.
 func (l *load) deciding() []string {
 	if l.plan.Metrics != nil {
 		return l.plan.Metrics
@@ -111,7 +111,7 @@ func (r *testbed) makeLoads() error {
 func (r *testbed) need(t plan.Target) (bytes int64) {
 	sizes := map[int64]bool{}
 	for _, l := range r.loads {
-		if r.worksAt(l, t.Name) && !sizes[l.space] { // workloads of the same size share their file
+		if r.worksAt(l, t.Name) && !sizes[l.space] { // fio workloads of the same size share their file
 			sizes[l.space] = true
 			bytes += l.space
 		}
@@ -123,7 +123,7 @@ func (r *testbed) need(t plan.Target) (bytes int64) {
 func (r *testbed) files(t plan.Target) (all []iotax.File) {
 	for _, l := range r.loads {
 		for _, f := range l.files {
-			if r.worksAt(l, t.Name) && !slices.Contains(all, f) { // workloads share files with the same name
+			if r.worksAt(l, t.Name) && !slices.Contains(all, f) { // workloads share files of the same name and size
 				all = append(all, f)
 			}
 		}
@@ -160,8 +160,8 @@ func (r *testbed) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bo
 			}
 		}
 	}
-	// left handles a cell that cannot be measured. A lost cell of the baseline is reported only after another cell of
-	// the baseline is known to work.
+	// left handles a cell that cannot be measured. It returns err if the run must end. The function `baseline` reports
+	// lost cells of the baseline if another cell of the baseline remains, and otherwise returns the first error.
 	var first error
 	var lost []func()
 	left := func(l *load, t *iotax.Target, err error) error {

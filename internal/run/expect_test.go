@@ -27,7 +27,8 @@ func expecting(t *testing.T, texts ...string) *plan.Plan {
 	return p
 }
 
-// A run ends at the first interim analysis at which all expectations are decided (met or missed), and not earlier.
+// A run ends at the first interim analysis at which all expectations are decided (met or missed), or after the maximum
+// number of rounds. A plan can require the precision as well, or fix the number of rounds.
 func TestEndsWhenDecided(t *testing.T) {
 	for name, c := range map[string]struct {
 		expect    []string

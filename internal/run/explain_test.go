@@ -10,8 +10,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// Each normal trial has an explained trial next to it, alternately before and after. No result of the run uses
-// explained trials, even after a resume.
+// In each round, each target has a normal and an explained trial, in either order. The stop rule and the review do not
+// use explained trials, even after a resume.
 func TestExplainedTrials(t *testing.T) {
 	w := newWorld()
 	watched, explained, reviewed := 0, 0, 0
@@ -88,8 +88,8 @@ func TestNothingToExplain(t *testing.T) {
 	}
 }
 
-// Each normal trial has a profiled trial next to it, even if the workload has no latencies. Profiled trials keep their
-// profiles, and no result of the run uses these trials.
+// In each round, each target has a normal and a profiled trial, in either order, even if the workload has no latencies.
+// Profiled trials keep their profiles, and the stop rule does not use these trials.
 func TestProfiledTrials(t *testing.T) {
 	w := newWorld()
 	w.value = func(t *iotax.Trial) (float64, error) {

@@ -26,8 +26,9 @@ type entry struct {
 	numbers           int // index of its first value in ledger.numbers
 }
 
-// add stores the values of metrics, the values and facts that the review needs, and the rule and severity of each
-// finding. It records that the trial failed or was discarded, but not the reason.
+// add stores the parts of t that the final review needs. Of the values, it keeps those of metrics and those in
+// reviewValues. Of each finding, it drops the text and the position. It records that the trial failed or was discarded,
+// but not the reason.
 func (l *ledger) add(t *iotax.Trial, metrics []string) {
 	shared := iotax.Trial{Run: t.Run, Target: t.Target, Workload: t.Workload, Ramp: t.Ramp, Length: t.Length, Cold: t.Cold, Labels: t.Labels}
 	if t.Err != "" {

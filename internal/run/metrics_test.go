@@ -52,8 +52,8 @@ func measured(t *testing.T, s *slowing, metrics []string, rounds plan.Rounds) (*
 	return r, w, err
 }
 
-// A run continues until all metrics chosen in the plan are precise. If the plan chooses none, only the workload's
-// first metric must be precise.
+// A run continues until all metrics chosen in the plan are precise, up to the maximum number of rounds. If the plan
+// chooses none, only the workload's first metric must be precise.
 func TestEveryChosenMetricDecides(t *testing.T) {
 	for _, c := range []struct {
 		metrics []string

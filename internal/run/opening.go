@@ -68,7 +68,7 @@ func (r *testbed) tell() {
 }
 
 // open opens all targets and prepares every cell. A target that cannot be opened is recorded in run.Targets with its
-// error. Without keepGoing, open returns the first such error, so that the user learns of it before measuring starts.
+// error, unless an earlier start has opened the target. Without keepGoing, open returns the first such error at once.
 // With keepGoing, it returns such errors only if the baseline failed or fewer than two targets remain.
 func (r *testbed) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	if err := r.makeLoads(); err != nil {
@@ -112,7 +112,7 @@ func (r *testbed) open(ctx context.Context, run *iotax.Run, keepGoing bool) erro
 				r.describe(run)
 				return context.Cause(ctx)
 			}
-			if r.earlier == nil { // otherwise the target has results from earlier starts
+			if r.earlier == nil { // otherwise an earlier start has opened the target
 				r.infos[t.Name].Err = err.Error()
 			}
 			if !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) { // targets on one machine share the same error

@@ -90,7 +90,7 @@ func TestRestartForEachRound(t *testing.T) {
 	}
 }
 
-// A discarded round is measured again in the same start.
+// A round with a failed trial is measured again in the same start.
 func TestRestartsWithDiscards(t *testing.T) {
 	w := newWorld()
 	w.value = func(tr *iotax.Trial) (float64, error) {
@@ -117,7 +117,7 @@ func TestRestartsResume(t *testing.T) {
 		first               string // number of the start in which the second process runs its first trial
 	}{
 		{5, 3, "1"},         // in the middle of the first start
-		{2*2*3 + 1, 2, "2"}, // before the first trial of the second start
+		{2*2*3 + 1, 2, "2"}, // during the first trial of the second start
 		{2*2*3 + 8, 2, "2"},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -191,7 +191,7 @@ func TestRestartFails(t *testing.T) {
 	}
 }
 
-// Cells that failed in the first start are not tried again.
+// Targets and cells that could not be prepared in the first start are not tried again in the later starts.
 func TestRestartsWithoutTheMissing(t *testing.T) {
 	w := newWorld()
 	w.attachErr["t2"], w.checkErr["disk / b"] = errors.New("no such tag"), errors.New("no space")

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// failuresInARow is the number of consecutive failures after which a cell is not tried again. Its failures stay in
-	// the report.
+	// failuresInARow is the number of consecutive failures after which this process gives up a cell. Its failures stay
+	// in the report.
 	failuresInARow = 3
-	// maxLostShare and minLost limit the invalid rounds. A workload stops if at least minLost of its rounds, and more
-	// than the share maxLostShare of them, are invalid.
+	// maxLostShare and minLost limit the invalid rounds. A workload stops if at least minLost rounds and more than the
+	// share maxLostShare of its rounds are invalid.
 	maxLostShare = 0.5
 	minLost      = 6
 )
@@ -62,7 +62,7 @@ type lane struct {
 	inRound  map[string]bool        // targets with a trial in the current round
 	measured bool                   // this process has measured a trial
 	times    map[string]stat.Timing // durations of the successful trials of this process, by target
-	ran      int                    // complete rounds, including invalid ones
+	ran      int                    // rounds that this process began, and earlier complete rounds without failures
 	valid    int                    // number of valid rounds of the target that has the fewest
 	widest   stat.Interval          // widest interval of a ratio, over all targets and deciding metrics; without bounds if a ratio has no interval yet
 	about    string                 // metric, target and error if too few I/Os are beyond a quantile; otherwise ""
@@ -81,7 +81,7 @@ type laneState int
 
 const (
 	laneOpen  laneState = iota
-	laneDone            // reached its goal: precise enough, decided, or all rounds of a fixed protocol done
+	laneDone            // reached its goal, such as a precision, decided expectations, or a number of rounds
 	laneShort           // stopped before it reached its goal
 )
 
@@ -129,8 +129,8 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *testbed, o Options, from
 			for _, t := range byRound[b] {
 				ln.pair(t)
 			}
-			// Do not count rounds with failures, so that a resumed run tries the failed targets again. New rounds
-			// replace the missing pairs.
+			// Do not count rounds with missing or failed trials, so that a resumed run tries the failed targets again.
+			// New rounds replace the missing pairs.
 			if len(byRound[b]) >= len(l.targets)-len(ln.dropped) && !slices.ContainsFunc(byRound[b], func(t *iotax.Trial) bool { return t.Err != "" }) {
 				ln.beginRound()
 				for _, t := range byRound[b] {
@@ -159,7 +159,7 @@ func (e *engine) complete() bool {
 	return true
 }
 
-// measure runs the rounds of the unfinished workloads in turn, until no workload needs another round.
+// measure runs the rounds of the unfinished workloads in turn, until all workloads have ended.
 func (e *engine) measure(ctx context.Context) error {
 	for _, ln := range e.lanes {
 		if ln.state == laneOpen {
@@ -263,9 +263,9 @@ func (e *engine) roundTime(ln *lane) (sum time.Duration) {
 	return sum
 }
 
-// runRound runs one trial of every target, in the order derived from the seed, and returns the last normal trial.
-// With Measure.Explain or Measure.Profile, each target also gets an explained or a profiled trial, in an order that
-// differs from round to round.
+// runRound runs one trial of every target that is neither given up nor dropped, in the order derived from the seed, and
+// returns the last normal trial. With Measure.Explain or Measure.Profile, each target also gets an explained trial, a
+// profiled trial, or both. The order of the trials of a target varies.
 func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err error) {
 	round := e.shard.round(ln.round)
 	ln.round++
@@ -291,8 +291,8 @@ func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err
 }
 
 // ways returns one element for each trial of a target in a round: the fact that marks an explained or a profiled trial,
-// or "" for the normal trial. Workloads without a measurement window or without latencies get no explained trials,
-// because they have no latency to divide into stages.
+// or "" for the normal trial. Workloads without a measurement window get no explained trials. Workloads without
+// latencies get no more of them after the first one.
 func (e *engine) ways(ln *lane) []iotax.FactKey {
 	out := []iotax.FactKey{""}
 	if e.p.Measure.Explain && ln.w.Caps().Limit == 0 && !ln.noLatency {
@@ -434,7 +434,7 @@ func (ln *lane) account(t *iotax.Trial) {
 	}
 }
 
-// judge stops ln if it does not need another round.
+// judge stops ln if it does not need another round, or if another round would not help.
 func (e *engine) judge(ln *lane) {
 	if ln.failed[e.run.Baseline] >= failuresInARow {
 		e.stop(ln, laneShort, fmt.Sprintf("%s failed %d times in a row on the baseline", ln.plan.Name, failuresInARow), e.again())
@@ -501,8 +501,8 @@ func (e *engine) judge(ln *lane) {
 	}
 }
 
-// missing returns why no round of ln can be valid: the trials of a target lack a metric that ln needs. It returns "" if
-// no metric is missing.
+// missing returns a message if several trials of a target succeeded but none has a metric that ln needs. Otherwise it
+// returns "".
 func (e *engine) missing(ln *lane) (why string) {
 	need := func(p *stat.Pairing, targets ...string) {
 		for _, t := range targets {
@@ -530,9 +530,9 @@ func (e *engine) missing(ln *lane) (why string) {
 const moreRounds = "use more rounds (`--rounds 12..60`); use longer trials (`--trial 30s`) or a quieter machine"
 
 // tally counts the valid rounds of the lane as the report does, and finds the widest interval of its targets and
-// deciding metrics. A round is invalid if a trial in it is discarded or has a finding that makes its values invalid
-// (stat.SetAside). It is invalid for one target if the trial of that target failed. The engine repeats invalid rounds
-// as long as the budget lasts.
+// deciding metrics. A round is invalid if a trial in it is discarded, or is set aside because of a finding
+// (stat.SetAside). For one target, it is also invalid if the trial of that target or of its reference failed. The
+// engine measures further rounds in place of invalid ones.
 func (e *engine) tally(ln *lane) {
 	ln.valid, ln.widest, ln.about = math.MaxInt, stat.Interval{Estimate: 1, Lo: 1, Hi: 1}, ""
 	o := stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()}
@@ -568,11 +568,11 @@ func (e *engine) tally(ln *lane) {
 	}
 }
 
-// logRatios returns the log ratios of the first compared target that has a valid round, or nil if there is none.
+// logRatios returns the log ratios of the first compared target that has any, or nil.
 func (e *engine) logRatios(ln *lane) []float64 {
 	for _, t := range ln.targets {
 		if e.compared(ln, t) {
-			if d, err := ln.pairings[0].LogRatios(e.reference(ln, t), t.Name); err == nil { // otherwise no round is valid yet
+			if d, err := ln.pairings[0].LogRatios(e.reference(ln, t), t.Name); err == nil { // otherwise there are no ratios yet
 				return d
 			}
 		}
@@ -696,15 +696,16 @@ func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 	return ev
 }
 
-// each returns the estimated time of a trial of l on a target: the mean of the earlier trials of this process, or
-// else the planned time plus the overhead of a trial. The overhead is that of other workloads with a measurement window
-// on that target, or else the assumed overhead (Options.Around).
-//
-// With explained or profiled trials, each returns a multiple of that time.
+// each returns the estimated time of the trials of l on a target in one round: trialTime, multiplied by the number of
+// trials.
 func (e *engine) each(l *lane, target string) time.Duration {
 	return time.Duration(len(e.ways(l))) * e.trialTime(l, target)
 }
 
+// trialTime returns the estimated time of a trial of l on a target: the mean of the earlier successful trials of this
+// process, or else the planned time plus the overhead of a trial. If l has a measurement window, the overhead is that
+// of the other such workloads on that target. Until it has been measured, and without a window, it is the assumed
+// overhead (Options.Around).
 func (e *engine) trialTime(l *lane, target string) time.Duration {
 	if t := l.times[target]; t.N > 0 {
 		return t.Mean()

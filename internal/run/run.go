@@ -1,6 +1,7 @@
 // Package run measures a plan. It opens the machines, attaches the volumes, prepares each workload on each target,
-// and runs paired, interleaved rounds until the intervals are narrow enough. It always removes what it created. All
-// side effects go through the functions in Deps, so its tests run on fakes with a fake clock.
+// and runs paired, interleaved rounds until the intervals are narrow enough or a limit of the plan is reached. At the
+// end, it removes what it created, even after an error. All side effects go through the functions in Deps, so its tests
+// run on fakes with a fake clock.
 package run
 
 import (
@@ -23,7 +24,7 @@ import (
 // Deps are the functions through which a run acts on hosts and files. Fields are required unless their comment
 // marks them as optional.
 type Deps struct {
-	// Host is this host. Volumes that serve a guest are prepared on it.
+	// Host is this host.
 	Host iotax.Machine
 	// Open starts or connects to machine m, with the devices that its volumes need. on is the machine that m runs on,
 	// or nil.
@@ -52,15 +53,15 @@ type Deps struct {
 	Governor func(want string) (undo func() error, found []iotax.Finding, err error)
 	// Check judges one trial. If discarded is not empty, it is the reason to discard the trial and its round.
 	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discarded string)
-	// Review judges the whole run from reduced trials: they contain the workload's metrics, the values named by
-	// ReviewValues, the facts that ReviewFacts returns, and the rule and severity of each finding. They show that a
-	// trial failed or was discarded, but not why. Without ReviewFacts they contain no facts. ReviewFacts is optional.
+	// Review judges the whole run from reduced trials. Their values are the workload's metrics and the values in
+	// ReviewValues. Their facts are those that ReviewFacts returns, and their findings have no text. They show that a
+	// trial failed or was discarded, but not why. Without ReviewFacts they have no facts. ReviewFacts is optional.
 	Review       func(r *iotax.Run, trials []*iotax.Trial) []iotax.Finding
 	ReviewValues []string
 	ReviewFacts  func(t *iotax.Trial) map[string]string
 
-	// Begin is called once for a new run, before anything is opened. Save is called after each trial, and Update after
-	// the run has changed.
+	// Begin is called once for a new run, before anything is opened. Save is called after each finished trial of a
+	// round, and Update after the run has changed.
 	Begin  func(ctx context.Context, r *iotax.Run) error
 	Save   func(ctx context.Context, t *iotax.Trial) error
 	Update func(ctx context.Context, r *iotax.Run) error
@@ -105,7 +106,7 @@ type EventKind string
 // The comment of each kind lists the main fields of its events.
 const (
 	Opening    EventKind = "opening"    // Target or Text names the object
-	Preparing  EventKind = "preparing"  // Target, Workload
+	Preparing  EventKind = "preparing"  // Workload; Target, Text, or both
 	Starting   EventKind = "starting"   // a trial: Target, Workload, Round
 	Finished   EventKind = "finished"   // a trial: Trial
 	RoundDone  EventKind = "round-done" // Round is the number of valid rounds; Target and Trial are those of the last trial
@@ -126,19 +127,19 @@ type Event struct {
 	Metric   string // name of the headline value of Trial
 	Short    bool
 	Err      error
-	Elapsed  time.Duration // since the first trial began
-	Left     time.Duration // estimated time to the last trial if all rounds are needed; 0 if unknown
+	Elapsed  time.Duration // since measuring began
+	Left     time.Duration // estimated time of the remaining rounds if all are needed, at most the rest of the budget; 0 if unknown
 
 	// HalfWidth is the half-width of the widest ratio of the workload so far, as a ratio (stat.Interval.HalfWidth), or
-	// 0 without an interval. The workload ends when HalfWidth is at most Precision at an interim analysis. Precision
-	// is 0 if the number of rounds is fixed.
+	// 0 without an interval. The workload can end when HalfWidth is at most Precision at an interim analysis.
+	// Precision is 0 if the number of rounds is fixed.
 	HalfWidth, Precision float64
 }
 
 // Run measures p. Once the plan is accepted, the returned run is not nil, its Status shows how far it got, and its
-// trials have been passed to Deps.Save. The error is an *iotax.Error from the first step that prevented measuring,
-// the cause of ctx after an interruption, or the error of a clean-up that left something behind. A failed trial is
-// not an error: it is saved with its Err.
+// trials have been passed to Deps.Save. The error is that of the step that prevented measuring, the cause of ctx after
+// an interruption, or the error of a clean-up that left something behind. A failed trial is not an error: it is saved
+// with its Err.
 func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, err error) {
 	if d.Progress == nil {
 		d.Progress = func(Event) {}
@@ -206,7 +207,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		run.Calibration, found = d.Calibrate(ctx, run)
 		run.Findings = mergeFindings(run.Findings, found)
 	}
-	if run.Calibration != nil && ctx.Err() == nil { // otherwise nothing has changed, and an update would delay the first trial
+	if run.Calibration != nil && ctx.Err() == nil { // without a calibration, an update would only delay the first trial
 		err = d.Update(ctx, run)
 	}
 	e := newEngine(run, p, d, r, o, from)

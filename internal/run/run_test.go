@@ -19,7 +19,7 @@ import (
 	"iotax/internal/volume"
 )
 
-// A world is a set of fakes with a simulated clock. It logs every call in order.
+// A world is a set of fakes with a simulated clock. It logs the steps before and after the trials, in order.
 type world struct {
 	log    []string
 	now    time.Time
@@ -508,7 +508,7 @@ func TestOpenFailure(t *testing.T) {
 		keep   bool
 		fault  func(*world)
 		trials bool
-		events string // targets and cells that the run leaves out
+		events string // errors of the targets and cells that the run leaves out
 		errs   string // errors that end the run
 		found  string // findings about the whole run
 	}{
@@ -605,7 +605,7 @@ func TestDeadGuestLeavesNothing(t *testing.T) {
 
 func TestVolumeOnItsOwnGuestIsAnError(t *testing.T) {
 	p := guestPlan("w")
-	p.Targets[2].Spec = &of{"disk"} // the host would serve a directory that is inside the guest to that same guest
+	p.Targets[2].Spec = &of{"disk"} // the host would have to serve a directory inside the guest to the same guest
 	w := newWorld()
 	_, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
 	var e *iotax.Error

@@ -25,8 +25,8 @@ const (
 
 // A Shard is the part of a run that one process measures, on this host or another. Every shard measures all targets
 // with all workloads, in its share of the rounds. Rounds are assigned to shards in pairs, because the second round of
-// a pair mirrors the target order of the first. A shard does not see the results of the other shards, so it cannot
-// stop early: the run takes the maximum number of rounds of the plan.
+// a pair mirrors the target order of the first. A shard does not see the results of the other shards, so it does not
+// stop when a result is precise enough: the run needs the maximum number of rounds of the plan.
 //
 // The zero Shard represents a run that is not divided.
 type Shard struct {
@@ -245,7 +245,7 @@ func mergeTargets(parts []*iotax.Run) []iotax.TargetInfo {
 	return out
 }
 
-// mostJoined is the maximum number of values of a fact that the function joined lists. joined counts the others.
+// mostJoined limits how many values of a fact the function `joined` lists. It shows only the number of the others.
 const mostJoined = 4
 
 // joined combines the maps. It separates the different values of a key with commas.

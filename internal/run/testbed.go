@@ -25,7 +25,7 @@ type testbed struct {
 	infos    map[string]*iotax.TargetInfo
 	loads    []*load
 	known    map[string]map[string]string // facts of workloads from before a resume or from an earlier start
-	earlier  map[schedule.Cell]bool       // cells of the previous start; nil in the first start
+	earlier  map[schedule.Cell]bool       // cells that the previous start prepared; nil in the first start of this process
 	undo     []undoStep
 
 	// A machine that is opened again for each trial has a testbed of its own, with the places on that machine. That
@@ -34,7 +34,7 @@ type testbed struct {
 	within  *testbed            // the testbed that this one is part of, or nil
 	own     string              // if within is set: the name of its machine
 	only    string              // if within is set: the only target on it; "" means all
-	placed  time.Time           // time at which renew attached the target's place
+	placed  time.Time           // time at which renew had opened the target
 }
 
 type undoStep struct {
@@ -54,7 +54,7 @@ func newTestbed(p *plan.Plan, d Deps) *testbed {
 	return r
 }
 
-// again creates the testbed of the next start. It leaves out the cells that failed in the current start.
+// again creates the testbed of the next start. It leaves out the cells that the current start could not prepare.
 func (r *testbed) again(run *iotax.Run) *testbed {
 	next := newTestbed(r.p, r.d)
 	next.infos, next.known, next.earlier = r.infos, map[string]map[string]string{}, map[schedule.Cell]bool{}
@@ -136,15 +136,15 @@ const (
 const (
 	// lookTime limits collecting the facts of a machine.
 	lookTime = 5 * time.Minute
-	// readyTime limits preparing a workload, without the time to write its files. It allows for copying a tool over a
-	// slow link.
+	// readyTime limits each step that prepares a workload, without the time to write its files. It allows for copying a
+	// tool over a slow link.
 	readyTime = time.Hour
 	// leastSpeed is the lowest write speed, in B/s, that the preparation time limit allows for.
 	leastSpeed = 1 << 20
 )
 
-// within runs a step under a deadline, so that an unattended run cannot hang. Machines and volumes are opened without
-// it: they have deadlines of their own, and the processes that they start outlive the step.
+// within runs a step under a deadline, so that an unattended run cannot hang. It is not used to open machines and
+// volumes: they have their own deadlines, and their processes outlive the step.
 func within(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end within %s", phrase(limit)))
 	defer cancel()
@@ -164,7 +164,7 @@ func (r *testbed) close(ctx context.Context) error {
 	for i := len(r.undo) - 1; i >= 0; i-- {
 		step := r.undo[i]
 		ours := perishes(step.in)
-		if ours && !asked[step.in] { // check once, so that a frozen machine does not get the full time limit for each step
+		if ours && !asked[step.in] { // check before the first step, so that a frozen machine does not get the full time limit for each step
 			asked[step.in] = true
 			gone[step.in] = !answers(ctx, step.in)
 		}
@@ -195,8 +195,7 @@ func (r *testbed) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// closeRenewed closes the machines that are opened again for each trial. Their first instances were only used for the
-// checks.
+// closeRenewed closes the machines that are opened again for each trial. Their first instances are not used for trials.
 func (r *testbed) closeRenewed(ctx context.Context) error {
 	var errs []error
 	for _, c := range r.renewed {

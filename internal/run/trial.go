@@ -100,7 +100,7 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 }
 
 // fromWindow converts the times of series from seconds since the start of the watch to seconds since the start of the
-// measurement window. It drops the values from before the window.
+// measurement window. It drops the values up to the start of the window.
 func fromWindow(series []iotax.Series, ramp time.Duration) []iotax.Series {
 	for i, s := range series {
 		n := 0
@@ -139,7 +139,7 @@ func reconnected(target *iotax.Target, about iotax.Subject) (found []iotax.Findi
 	return found
 }
 
-// prepareTime limits the plan's command before each trial.
+// prepareTime limits the plan's command before each trial, on all machines together.
 const prepareTime = iotax.StageTime
 
 // prepare runs the plan's command before a trial: on this host, on the target's machines, or on both, once per

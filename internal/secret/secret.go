@@ -1,5 +1,5 @@
 // Package secret identifies the environment variables that hold secrets. It keeps iotax's own variables out of the
-// environment of child processes, and the values of all secrets out of saved data.
+// environment of child processes, and the values of secrets out of saved data.
 package secret
 
 import (
@@ -79,7 +79,8 @@ func isOwn(name string) bool {
 	return false
 }
 
-// values returns a Replacer that replaces the value of each secret variable with the name of the variable.
+// values returns a Replacer that replaces the value of each secret variable with the name of the variable, unless the
+// value is short or plain.
 var values = sync.OnceValue(func() *strings.Replacer {
 	var pairs [][2]string
 	for _, variable := range os.Environ() {
@@ -101,7 +102,8 @@ var values = sync.OnceValue(func() *strings.Replacer {
 	return strings.NewReplacer(words...)
 })
 
-// plain reports whether the value is not a secret: an address without a password, or the name of an existing file.
+// plain reports whether the value is not a secret: an address without user and password, or the name of an existing
+// file.
 func plain(name, value string) bool {
 	if strings.HasSuffix(name, "_STORE") {
 		return !strings.Contains(value, "@") && !strings.Contains(value, "password")

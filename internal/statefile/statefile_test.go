@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Read returns the written state until Clear. Only one process at a time can open the directory.
+// Read returns the written state until Clear. The directory cannot be opened twice at the same time.
 func TestState(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b")
 	d, err := Open(path, "iotax test")

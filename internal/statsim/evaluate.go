@@ -1,7 +1,6 @@
 // Package statsim evaluates iotax's method by simulation. It simulates setups with known problems (Models), runs
 // studies on them with the rules of iotax and of other tools (Policies), and counts how often the interval contains
-// the true ratio. It uses the functions of the engine itself (stat.Hull, stat.Looks, stat.Alpha, stat.Next,
-// schedule.Order, check.Trial, check.Run).
+// the true ratio. It uses functions of the engine itself, such as stat.Hull, stat.Next, schedule.Order and check.Trial.
 //
 // The same options give exactly the same result on any number of CPUs. Every study has its own random stream, and
 // sums are computed in study order.
@@ -24,7 +23,7 @@ import (
 // Options contains the settings of Run, Replay and Restarts.
 type Options struct {
 	Studies  int      // number of studies per model and policy; a quarter of that for latency percentiles
-	Flagged  int      // number of studies simulated second by second for the checks; default: a tenth of Studies, but at least 200
+	Flagged  int      // number of studies simulated second by second for the checks, at most Studies; default: a tenth of Studies, but at least 200
 	Models   []string // name prefixes; default: all
 	Policies []string // name prefixes or IDs; default: all
 	Seed     uint64
@@ -32,7 +31,7 @@ type Options struct {
 }
 
 // Gate is the minimum lower bound of the coverage in models for which the method promises 95 %. FlagGate is the minimum
-// share of studies that the checks must flag in the other models, if their coverage is too low.
+// share of studies that the checks must flag in other models, if their coverage is too low (see Row.Unflagged).
 const (
 	Gate     = 0.945
 	FlagGate = 0.80
@@ -56,17 +55,17 @@ type Row struct {
 	HalfWidth      float64  `json:"half_width"`       // root mean square, as a ratio: 0.05 means ± 5 %
 	EqualSeconds   float64  `json:"equal_seconds"`    // device-seconds needed for ± 5 %: DeviceSeconds × (half width/5 %)²
 	Reached        float64  `json:"reached"`          // share of studies that reached ± 5 %
-	Rounds         float64  `json:"rounds"`           // mean number of rounds
+	Rounds         float64  `json:"rounds"`           // mean number of rounds; for policies without rounds, of trials of the larger arm
 	Oracle         int      `json:"oracle,omitempty"` // rounds needed if the noise were known
 	Regret         float64  `json:"regret,omitempty"` // Rounds/Oracle, for policies with rounds
 	MissedBelow    float64  `json:"missed_below"`     // share of intervals below the true ratio
 	MissedAbove    float64  `json:"missed_above"`
 	FalseDifferent float64  `json:"false_different"` // share of the verdicts "worse" and "better" if the true ratio is 1
 	FalseEqual     float64  `json:"false_equal"`     // share of the verdicts inside the margin if the true ratio is 1/(1+margin)
-	Unranked       float64  `json:"unranked"`        // share of studies without a verdict due to a check
+	Unranked       float64  `json:"unranked"`        // share of studies that are not ranked, because of a check or too few I/Os beyond the quantile
 	Discards       float64  `json:"discards"`        // mean number of discarded rounds
 	Looks          []Look   `json:"looks,omitempty"`
-	Flags          *Flagged `json:"flags,omitempty"` // results of the checks; only for iotax's policies
+	Flags          *Flagged `json:"flags,omitempty"` // results of the checks, or nil
 }
 
 // A Look contains the results of the studies that ended after the same number of rounds.
@@ -361,8 +360,8 @@ func (r *Row) fill(t *tally, rounds bool, oracle int) {
 	}
 }
 
-// oracle returns the smallest number of rounds that reaches the precision if the standard deviation of the log
-// ratios is known. It estimates that deviation from the first rounds of separate studies.
+// oracle returns the smallest number of rounds, at most 700, that reaches the precision if the standard deviation of
+// the log ratios is known. It estimates that deviation from the first rounds of separate studies.
 func (w *work) oracle(m *Model, seed uint64) int {
 	const studies = 2000
 	w.quantile = 0

@@ -100,13 +100,13 @@ var fioBins = func() (b struct{ edges, values [64 * 40]float64 }) {
 	return b
 }()
 
-// level returns the logarithm of the baseline's typical latency in nanoseconds, about 100 µs. It differs between
+// level returns the logarithm of the baseline's typical latency in nanoseconds, from 100 to 200 µs. It differs between
 // studies, so that latencies occur at all positions within the bins.
 func (w *work) level() float64 { return math.Log(100e3) + math.Ln2*w.octave }
 
 // draw adds the histogram of a trial of arm a whose log rate is v. The load is a closed loop, so a slower trial does
-// fewer I/Os. The number of I/Os in a bin has a Poisson distribution. The I/Os below the window around the quantile are
-// counted in one bin, and those above it in another.
+// fewer I/Os, except on the target of a model with SlowOnly. The number of I/Os in a bin has a Poisson distribution.
+// The I/Os below the window around the quantile are counted in one bin, and those above it in another.
 func (w *work) draw(a int, v float64) {
 	s, slower := w.m.shape(a), 0.0
 	ios := w.ios * math.Exp(v)

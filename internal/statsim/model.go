@@ -14,7 +14,7 @@ import (
 // S is shared by the arms, E is constant within a trial, and w varies within it. Zero fields have no effect. Times
 // are in seconds. Sizes are natural logarithms: 0.05 is about 5 %.
 type Model struct {
-	Name string // the first word is the family: "M2 τ=30s σ=5%"
+	Name string // starts with the family: "M2 τ=30s σ=5%"
 	Gate bool   // the method promises 95 % coverage for this model
 	Text string // description in one line, which related models share
 
@@ -41,7 +41,7 @@ type Model struct {
 
 	Step       float64 // logarithm of a step in both arms
 	StepWithin float64 // the step is at a uniform time in [0, StepWithin]
-	Bucket     float64 // seconds of burst in a full token bucket of both arms
+	Bucket     float64 // capacity of a token bucket of both arms, in seconds of I/O at the full rate
 	Refill     float64 // fill rate of the bucket, and the arm's rate when the bucket is empty; 1 is the full rate
 
 	StallRate   float64 // stalls per second; both arms, independently
@@ -77,8 +77,8 @@ func (m *Model) Family() string {
 	return f
 }
 
-// bias returns the mean of the noise in a log ratio. It is not 0 if only the target has slow trials, because a study
-// estimates the ratio of geometric means.
+// bias returns the mean effect of slow trials on a log ratio if only the target has them, otherwise 0. It is part of
+// the true ratio, because a study estimates the ratio of geometric means.
 func (m *Model) bias() float64 {
 	if m.ModeShare > 0 && m.Arm == targetOnly {
 		return m.ModeShare * m.ModeSize

@@ -136,7 +136,8 @@ func (r *Row) Name() string {
 	return r.Model
 }
 
-// short reports whether the row has a coverage below 95 %, and the method does not promise 95 % for it.
+// short reports whether the row has a coverage below 95 % and does not reach Gate, and the method does not promise 95 %
+// for it.
 func (r *Row) short() bool { return !r.Promised && !r.Met() && r.Coverage < 1-alpha }
 
 // Unflagged reports whether the coverage of the row is too low and the checks flag too few of its studies. Only models

@@ -54,7 +54,7 @@ type outcome struct {
 	rounds   int     // valid rounds; for policies without rounds, the number of trials of the larger arm
 	seconds  float64 // device time
 	look     int     // number of rounds at the interim analysis that ended the study, or 0
-	unranked bool    // a check prevents a verdict
+	unranked bool    // no verdict, because of a check or too few I/Os beyond the quantile
 	discards int
 }
 
@@ -141,7 +141,8 @@ func Policies() []*Policy {
 }
 
 // pair runs a round. It returns the log ratio, which arms have an invalid value, and whether the round counts. The
-// order of the arms is that of the engine (schedule.Order). If checked or w.keep is set, pair runs the checks.
+// order of the arms is that of the engine (schedule.Order). pair runs the checks if w.keep is set, or if checked is set
+// and the model has corrupt trials.
 func (w *work) pair(round int, t Timing, checked bool) (d float64, bad [2]bool, ok bool) {
 	w.written = true // assume that another workload wrote before the round
 	var v [2]float64
@@ -288,7 +289,7 @@ func (w *work) five(interleaved bool) outcome {
 	return o
 }
 
-// welch returns Welch's t interval for the difference of mean logarithms, or NaN.
+// welch returns Welch's t interval for the difference of mean logarithms, or NaN if it cannot be computed.
 func welch(base, target []float64) (lo, hi float64) {
 	c, err := stat.EstimateChange(base, target, stat.Options{Alpha: alpha, Least: 2}) // five trials per arm are fewer than stat.LeastTrials
 	if err != nil {
@@ -297,7 +298,8 @@ func welch(base, target []float64) (lo, hi float64) {
 	return math.Log(c.T.Lo), math.Log(c.T.Hi)
 }
 
-// sequential checks the half width after every round from `first` on, and stops when it reaches the precision.
+// sequential checks the half width after every round from `first` on. It stops when the half width reaches the
+// precision, or after 30 rounds.
 func (w *work) sequential(first int, half func(n int, sd float64) float64) outcome {
 	var o outcome
 	for n := first; n <= most; n++ {
@@ -312,7 +314,7 @@ func (w *work) sequential(first int, half func(n int, sd float64) float64) outco
 	return o
 }
 
-// peeking checks the width of a plain t interval after every round.
+// peeking checks the width of a plain t interval after every round from the third on.
 func (w *work) peeking() outcome {
 	return w.sequential(3, func(n int, sd float64) float64 { return tTable()[n] * sd / math.Sqrt(float64(n)) })
 }
@@ -330,7 +332,7 @@ func (w *work) sequence() outcome {
 }
 
 // anyStop stops at an interim analysis if the interval is precise or gives a verdict. Five intervals at α/5 together
-// have the level 1−α.
+// have a level of at least 1−α.
 func (w *work) anyStop() outcome {
 	var o outcome
 	for _, n := range defaultLooks {
@@ -347,7 +349,7 @@ func (w *work) anyStop() outcome {
 	return o
 }
 
-// stein runs the two-stage procedure of Stein (1945).
+// stein runs the two-stage procedure of Stein (1945) with at most 300 rounds.
 func (w *work) stein() outcome {
 	var o outcome
 	w.rounds(least, ours, false, &o.discards)
@@ -365,8 +367,8 @@ func (w *work) stein() outcome {
 const jitter = 0.05
 
 // pilot follows Li, Kelly et al., Pilot (MASCOTS'16). It merges per-second readings in pairs until their lag-one
-// autocorrelation is at most 0.1. At least 20 readings must remain, and their t interval must be within ± 5 % of
-// the mean. It completes the measurement of one system before it starts the other.
+// autocorrelation is at most 0.1. It stops if at least 20 readings remain and their t interval is within ± 5 % of the
+// mean, or after 60 trials. It completes the measurement of one system before it starts the other.
 func (w *work) pilot() outcome {
 	const rounds, enough, limit = 60, 20, 0.1
 	var o outcome

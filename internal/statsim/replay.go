@@ -96,7 +96,7 @@ func secondsOf(t *iotax.Trial, metric string) []float64 {
 // A Replayed reports how often the intervals of studies drawn from a recording contain the true ratio.
 type Replayed struct {
 	Row
-	Recorded int     `json:"recorded"` // number of recorded rounds
+	Recorded int     `json:"recorded"` // number of recorded rounds, or of pairs for A/A
 	Seconds  float64 `json:"seconds"`  // mean length of a recorded trial
 	Truth    float64 `json:"truth"`    // ratio of the whole recording, or 1 for A/A
 }

@@ -29,8 +29,8 @@ func record(t *testing.T, trials []*iotax.Trial) *Recording {
 	return rec
 }
 
-// A replay of a recording with little noise returns the ratio of the recording. If the setup drifts, only interleaved
-// studies return this ratio.
+// The intervals of a replay contain the ratio of the recording. If the setup drifts, only those of interleaved studies
+// do.
 func TestReplay(t *testing.T) {
 	drift := &Model{Name: "drift", Sigma: .01, Drift: math.Log(.5) / 1000}
 	for _, m := range []*Model{{Name: "quiet", Sigma: .02}, drift} {

@@ -138,7 +138,7 @@ func RestartsMarkdown(rows []*Restarted, seed uint64) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	lacking, last := "", ""
-	worst, wide := 1., 0. // with fewer than six starts: the smallest coverage and the largest share of studies with an interval on a quiet machine
+	worst, wide := 1., 0. // with two to five starts: the smallest coverage, and the largest share of studies with an interval on a quiet machine (M0)
 	for _, r := range rows {
 		few := r.Starts > 1 && r.Starts < stat.LeastTrials
 		if few && float64(r.Coverage) < worst { // false for NaN

@@ -31,8 +31,8 @@ var place = &iotax.Target{Name: target, Place: iotax.Place{Backing: "/simulated"
 var facts = map[string]string{"ioengine": "io_uring", "direct": "1", "iodepth": "32", "numjobs": "1", "fio": "fio-3.33"}
 
 // synthetic returns a trial as the workload and the probes would record it: 4 KiB random reads at a depth of 32 that
-// all reached the device. v is the logarithm of the rate. If series is not empty, it contains the rate of each
-// second, relative to the undisturbed baseline.
+// all reached the device. v is the logarithm of the rate. If series is not nil, it contains the rate of each second.
+// Both are relative to the undisturbed baseline.
 func synthetic(r *rand.Rand, arm, round int, v float64, t Timing, series []float64) *iotax.Trial {
 	iops := rate * math.Exp(v)
 	ios := iops * t.Length

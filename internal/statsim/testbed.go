@@ -15,8 +15,8 @@ type Timing struct {
 // Trial returns the duration of a trial.
 func (t Timing) Trial() float64 { return t.Setup + t.Ramp + t.Length }
 
-// A testbed is a simulated setup in a study. Its noise depends only on the model, the seed, and the times and lengths
-// of the measurements.
+// A testbed is a simulated setup in a study. Its noise depends only on the model, the seed and number of the study, and
+// the order and timing of the trials.
 type testbed struct {
 	m   *Model
 	src rand.PCG
@@ -257,7 +257,7 @@ func (g *testbed) ouWindow(length float64) float64 {
 	return m
 }
 
-// stalled returns the share of a window without I/O. The window follows a ramp.
+// stalled draws stalls and returns their share of a window that follows a ramp.
 func (g *testbed) stalled(ramp, length float64) float64 {
 	var lost float64
 	end := ramp + length

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// iotax never uses a PostgreSQL address as a file name, and no error repeats the address.
+// iotax never uses a PostgreSQL address as a file name, and no error contains the password.
 func TestPostgresAddresses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, address := range []string{

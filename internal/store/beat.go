@@ -15,8 +15,8 @@ type Pulse struct {
 	Open   map[int]string // by Part.Index, the runner of each shard that has started but not ended; empty if one process measures the run
 }
 
-// Silence maps the name of each process that measures a run to the time since its last call of Beat. It omits
-// processes that have never called Beat.
+// Silence maps the name of each process that measures a run to the time since its last beat. It omits processes without
+// a beat.
 type Silence map[string]time.Duration
 
 // Shared reports whether several hosts can use the store. Only a shared store records beats.
@@ -72,7 +72,7 @@ func (s *Store) pulseColumns() string {
 // words returns an SQL aggregate that joins the values of `text` with spaces.
 func words(text string) string { return `string_agg(CAST(` + text + ` AS TEXT), ' ')` }
 
-// parsePulse parses silent (RUNNER=MILLISECONDS) and open (SHARD=RUNNER), two lists separated by spaces.
+// parsePulse parses silent (RUNNER=MILLISECONDS) and open (SHARD=RUNNER). Both are lists with spaces between the items.
 func parsePulse(silent, open sql.NullString) Pulse {
 	p := Pulse{Silent: Silence{}, Open: map[int]string{}}
 	for word := range strings.FieldsSeq(silent.String) {

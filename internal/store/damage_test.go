@@ -11,7 +11,7 @@ import (
 	"iotax"
 )
 
-// readEverything reads the run r through every reading method and returns their errors.
+// readEverything reads the run r through most of the reading methods and returns their errors.
 func readEverything(t *testing.T, s *Store) (errs []error) {
 	ctx := t.Context()
 	add := func(err error) { errs = append(errs, err) }

@@ -63,9 +63,10 @@ func WriteJSON(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error
 var Columns = []string{"run", "name", "target", "workload", "round", "seq", "seed", "cold", "start", "took_s",
 	"metric", "value", "unit", "better", "labels", "err", "discarded", "emulated", "start_index"}
 
-// WriteCSV writes the header Columns and one line for each value (tidy data). A trial without values gets one line,
-// so that failures are visible. Values are in base units. Labels have the form "name=value" and are joined by ";".
-// Text that a spreadsheet would treat as a formula is prefixed with an apostrophe.
+// WriteCSV writes the header Columns and one line for each value (tidy data). A trial without values gets one line, so
+// that failures are visible. Values are in base units. Labels have the form "name=value" and are joined by ";". Text
+// that a spreadsheet would treat as a formula is prefixed with an apostrophe, and control characters are escaped (see
+// Printable).
 func WriteCSV(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
 	c := csv.NewWriter(w)
 	if err := c.Write(Columns); err != nil {

@@ -189,7 +189,7 @@ func TestKilledBesideWriter(t *testing.T) {
 	}
 }
 
-// This process reads while another process writes.
+// This process reads and writes while another process writes.
 func TestTwoProcesses(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "s.db")

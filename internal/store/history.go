@@ -50,7 +50,7 @@ type Summary struct {
 	Host      string       `json:"host,omitempty"`
 	Targets   []string     `json:"targets"`
 	Workloads []string     `json:"workloads"`
-	Emulated  int          `json:"emulated,omitempty"` // targets in emulated guests
+	Emulated  int          `json:"emulated,omitempty"` // number of targets in emulated guests
 	Tally     Tally        `json:"tally"`
 }
 
@@ -184,7 +184,7 @@ func (s *Store) settled(ctx context.Context, tx *sql.Tx) (map[string]iotax.Statu
 // ORDER BY clause of q. Reading ten thousand ids is faster than a second query that counts them.
 func chosen(ctx context.Context, tx *sql.Tx, q Query, order string, settled map[string]iotax.Status) (ids []string, err error) {
 	where, args := q.where(settled)
-	columns := "id" // the index contains the ids, so no rows are read
+	columns := "id" // an index contains the ids, so most queries read no rows
 	if q.Order == ByStatus || q.Order == ByTook {
 		columns = "id, status, started, ended"
 	}
@@ -308,8 +308,8 @@ type State struct {
 	Ended  time.Time
 }
 
-// State returns the state of the run `id`. It needs only a few index lookups, so callers can poll it every second
-// while another process measures.
+// State returns the state of the run `id`. It does not read whole trials, so callers can poll it every second while
+// another process measures.
 func (s *Store) State(ctx context.Context, id string) (State, error) {
 	var st State
 	err := s.read(ctx, "look at run "+id, func(ctx context.Context, tx *sql.Tx) error {

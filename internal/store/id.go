@@ -22,7 +22,7 @@ func NewID(now time.Time) string {
 	return now.UTC().Format("060102-150405") + "-" + string(b[:])
 }
 
-// checkID returns an error unless the id is safe as a file name and as a command argument.
+// checkID returns an error unless the id is safe as a file name and as a command argument, and is not reserved.
 func checkID(id string) error {
 	switch {
 	case id == "":

@@ -66,7 +66,7 @@ func readValues(known *map[string][]iotax.Value, metrics, numbers []byte, into [
 }
 
 // grid returns fio's histogram bins (plat_idx_to_val in stat.c). The first 128 are one nanosecond wide, and each
-// further power of two is divided into 64 bins. The value of a bin is its midpoint.
+// further power of two is divided into 64 bins. The value of a wider bin is its midpoint.
 var grid = sync.OnceValue(func() (g struct {
 	value  []float64 // in seconds, by bin number
 	number map[float64]uint64
@@ -95,8 +95,8 @@ func packHistograms(hs []iotax.Histogram) []byte {
 	for _, h := range hs {
 		b = appendText(appendText(b, h.Name), h.Unit)
 		b = binary.AppendUvarint(b, uint64(len(h.Bins)))
-		// If all bins are on fio's grid in ascending order, store each as the step from the previous bin: one byte
-		// instead of eight.
+		// If all bins are on fio's grid in ascending order, store each as the step from the previous bin: usually one
+		// byte instead of eight.
 		numbers, onGrid, last := grid().number, byte(1), uint64(0)
 		for _, bin := range h.Bins {
 			n, ok := numbers[bin.Value]

@@ -15,7 +15,7 @@ import (
 // of 100,000 trials does not keep all data in memory. Its methods may be called repeatedly, but not concurrently.
 type Parts struct {
 	s        *Store
-	ctx      context.Context // of one report; the iterators stop when ctx is done
+	ctx      context.Context // context of one report; the iterators stop when it is done
 	run      string
 	workload string
 	depth    Depth
@@ -131,8 +131,8 @@ func one[T any](known *map[string]T, b []byte, make func() (T, error)) (T, error
 }
 
 // without removes the member `key` from object, a JSON object of strings written by encoding/json. The key must not
-// need quoting. The result may share memory with object. Quotes inside strings follow a backslash, so they cannot be
-// mistaken for the key.
+// need quoting. The result is only a key for a cache: a comma may remain at its end. It may share memory with object.
+// Quotes inside strings follow a backslash, so they cannot be mistaken for the key.
 func without(object []byte, key string) []byte {
 	at := bytes.Index(object, []byte(`"`+key+`":"`))
 	if at < 1 || object[at-1] != '{' && object[at-1] != ',' {

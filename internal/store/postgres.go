@@ -98,7 +98,7 @@ func (d *postgresDriver) alone(ctx context.Context, db *sql.DB, change func(prep
 	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, int64(migrationLock)); err != nil {
 		return err
 	}
-	defer func() { // closing the connection also unlocks
+	defer func() { // the end of the session also unlocks
 		_, _ = conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, int64(migrationLock))
 	}()
 	return change(func(int) error { return d.makeSchema(ctx, conn) })
@@ -151,7 +151,7 @@ func (d *postgresDriver) silence() string {
 	return `CASE WHEN status = 'running' THEN (SELECT ` + words(`b.runner || '=' || (`+postgresNow+` - b.seen)`) + ` FROM runners b WHERE b.run = runs.id) END`
 }
 
-// runner replaces escaped null bytes, which PostgreSQL's json type rejects. (After an escaped backslash these
+// runner replaces escaped null bytes, which PostgreSQL cannot convert to text. (After an escaped backslash these
 // characters mean something else, but replacing them there does no harm.)
 func (d *postgresDriver) runner(column string) string {
 	return `replace(` + column + `, '\u0000', '\u0001')::json #>> '{environment,` + runnerKey + `}'`

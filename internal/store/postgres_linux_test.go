@@ -128,7 +128,7 @@ func TestPostgresErrors(t *testing.T) {
 			t.Errorf("%s: the message tells secrets: %v", c.what, err)
 		}
 	}
-	// Open refuses a database of another program and does not change it.
+	// Open refuses a database of another program, and one with a newer schema.
 	other, err := Open(t.Context(), at)
 	if err != nil {
 		t.Fatal(err)

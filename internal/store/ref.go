@@ -11,7 +11,8 @@ import (
 	"iotax"
 )
 
-// back splits a reference such as "latest~2" into "latest" and 2. ok is false if ref does not end in "~N".
+// back splits a reference such as "latest~2" into "latest" and 2. If ref does not end in "~N", from is ref and ok is
+// false.
 func back(ref string) (from string, n int, ok bool) {
 	from, steps, found := strings.Cut(ref, "~")
 	if !found || from == "" {

@@ -1,8 +1,8 @@
-// Package store saves runs and their trials. It saves each trial as soon as it ends, together with the raw output of
-// its tool, in a transaction of its own. A finished trial is therefore never lost.
+// Package store saves runs and their trials. It saves each trial in a transaction of its own, together with the raw
+// output of its tool, so a crash does not lose finished trials.
 //
-// A store is a SQLite file or a PostgreSQL database. The two differ in how they are opened and migrated, and in their
-// error codes. The type driver hides these differences. The SQL in this file works with both.
+// A store is a SQLite file or a PostgreSQL database. The two differ, for example, in how they are opened and migrated,
+// and in their error codes. The type driver hides the differences. The SQL in this file works with both.
 package store
 
 import (
@@ -60,8 +60,8 @@ type driver interface {
 	// beat returns the statement that records that the runner $2 of the run $1 is alive, or "" if hosts cannot share
 	// the store.
 	beat() string
-	// silence returns an expression over the table runs: the time since each runner of the run last called Beat, in
-	// the form that parsePulse reads.
+	// silence returns an expression over the table runs: the time since the last beat of each runner of the run, in the
+	// form that parsePulse reads.
 	silence() string
 	// runner returns an expression for the runner (runnerKey) of the run whose JSON is in `column`. It is NULL if the
 	// run has no runner.
@@ -103,7 +103,8 @@ func openURL(ctx context.Context, url string, existing bool) (*Store, error) {
 
 // Settle registers f. The store calls f for every run that it reads with the status running, before it returns the run.
 // If the process of the run was killed, it could not save the final status. f may then set the status of the run and
-// add a finding. The stored run does not change. Settle must be called before the store is read.
+// add a finding. Reading a run does not save these changes, but Claim does. Settle must be called before the store is
+// read.
 func (s *Store) Settle(f func(*iotax.Run, Pulse)) { s.settle = f }
 
 // Default returns the path of the user's default store: iotax/iotax.db in the state directory of the XDG Base
@@ -121,7 +122,7 @@ func Default() (string, error) {
 }
 
 // Exists reports whether Open would find an existing store. It returns true for every PostgreSQL address, without
-// connecting.
+// connecting, and if an error prevents an answer.
 func Exists(url string) bool {
 	if IsPostgres(url) {
 		return true
@@ -324,7 +325,7 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM runs WHERE id = $1`, t.Run).Scan(&found); err != nil {
 			return err
 		} else if found == 0 {
-			return s.gone(t.Run) // another process has removed it
+			return s.gone(t.Run) // for example because another process has removed it
 		}
 		var id int64
 		err := tx.QueryRowContext(ctx, `INSERT INTO trials (run, seq, round, start_index, target, workload, seed, ramp_ns,
@@ -432,8 +433,8 @@ func tally(ctx context.Context, tx *sql.Tx, where string, args ...any) (map[stri
 
 // Get returns the run that ref names: an id, a unique prefix of an id, "latest" (the newest run with trials, or the
 // newest run if no run has trials), "newest" (with or without trials), a name (the newest run with that name that has
-// trials), or "latest~N" or "NAME~N" (the run N places before that one, among the runs with trials). If the error wraps
-// ErrDamaged, Get also returns the readable fields.
+// trials), or "latest~N" or "NAME~N" (the run N places before that one, among the runs with trials and, for NAME~N,
+// with that name). If the error wraps ErrDamaged, Get also returns the readable fields.
 func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 	r := new(iotax.Run)
 	err := s.read(ctx, "find run "+ref, func(ctx context.Context, tx *sql.Tx) error {
@@ -511,8 +512,8 @@ func (s *Store) Trials(ctx context.Context, ref string) ([]*iotax.Trial, error) 
 	return trials, nil
 }
 
-// Each iterates over the trials of a run in the order of Seq, without raw output and profiles. It keeps only a few
-// trials in memory. It includes trials that are added during the iteration. An error ends the iteration.
+// Each iterates over the trials of a run in the order of Seq, without raw output and profiles. It reads a limited
+// number of trials at a time. It may include trials that are added during the iteration. An error ends the iteration.
 func (s *Store) Each(ctx context.Context, ref string, depth Depth) iter.Seq2[*iotax.Trial, error] {
 	return s.each(ctx, ref, depth.selection(math.MinInt64))
 }

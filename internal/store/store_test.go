@@ -48,7 +48,8 @@ func exampleRun(id string) *iotax.Run {
 	}
 }
 
-// exampleTrial returns a trial as large as a ten-second trial of fio: 16 values, 6 series, 2 histograms, raw output.
+// exampleTrial returns a trial as large as a ten-second trial of fio: 16 values, 6 series, 2 histograms, 4 intervals,
+// raw output.
 func exampleTrial(run string, seq int) *iotax.Trial {
 	r := rand.New(rand.NewPCG(uint64(seq), 1))
 	t := &iotax.Trial{

@@ -65,7 +65,7 @@ type Dot struct {
 type Change struct {
 	Before, After int // indexes into Dots
 	P             float64
-	Ratio         stat.Interval // new level / old level, or its inverse if lower is better: above 1 is better
+	Ratio         stat.Interval // new level / old level, or its inverse if lower is better
 	Verdict       stat.Verdict
 	differences   []compare.Difference
 }
@@ -212,7 +212,7 @@ func (r *Reader) Of(ctx context.Context, o Options) (*Trend, error) {
 	return t, t.find(ctx, r)
 }
 
-// choose sets the dots of the trend from the points. It excludes runs whose settings differ from those of the newest
+// choose sets the metric and the dots of the trend. It excludes dots that cannot be compared with that of the newest
 // run.
 func (d *Trend) choose(all []point) {
 	newest := all[len(all)-1]

@@ -135,8 +135,9 @@ func (s space) array() [][]int {
 	return rows
 }
 
-// hadamard returns a Hadamard matrix with at least n rows: the smallest one from Paley's first construction with a
-// prime, or from Sylvester's construction. Its elements are 0 and 1, and those of the first row and column are 0.
+// hadamard returns a Hadamard matrix with at least n rows, but at least 4: the smallest one from Paley's first
+// construction with a prime, or from Sylvester's construction. Its elements are 0 and 1, and those of the first row and
+// column are 0.
 func hadamard(n int) [][]int {
 	order := 4
 	for ; ; order += 4 {

@@ -18,8 +18,8 @@ func spaceOf(levels ...int) (s space) {
 	return s
 }
 
-// The array is orthogonal: each pair of values of two factors occurs in proportion to the frequencies of the two
-// values. The first row is the present combination. The screening design can estimate all main effects separately.
+// The array is orthogonal: each pair of symbols of two factors occurs in proportion to the frequencies of the two
+// symbols. The first row is the present combination. The screening design can estimate all main effects separately.
 func TestScreen(t *testing.T) {
 	for levels, want := range map[string]int{ // expected number of combinations in the screening design; 0 means any
 		"2 2 2": 8, "2 2 2 2 2 2 2": 16, "2 2 2 2 2 2 2 2": 24, "2 2 2 2 2 2 2 2 2 2 2 2": 32, "3 2 2": 0, "4 4 2 2": 0, "3 4 2 2": 0, "5 3 2": 0, "8 2 2 2 2": 0, "2 1 2 2 2": 16,

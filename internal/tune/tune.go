@@ -68,7 +68,7 @@ type Search struct {
 // A Result is the result of a search.
 type Result struct {
 	Best      Combo    // the present combination if no other is shown to be better
-	Sure      bool     // Best is shown to be within the margin of the best finalist; false if the maximum number of rounds did not suffice
+	Sure      bool     // Best is shown to be within the margin of the best finalist
 	Gain      Gain     // gain of Best in the final
 	Effects   []Effect // in the order of the factors
 	Refused   []Refusal
@@ -189,7 +189,8 @@ func (s *Search) screened(ctx context.Context) ([]Combo, error) {
 	panic("unreachable")
 }
 
-// refuse removes each value whose combinations all have the same Wrong. It reports whether it removed any.
+// refuse removes each value whose combinations all have the same Wrong, except the present values. It reports whether
+// it removed any.
 func (s *Search) refuse(combos []Combo, rows []Row) (found bool) {
 	for f, levels := range s.space {
 		s.space[f] = slices.DeleteFunc(slices.Clone(levels), func(level int) bool {
@@ -306,7 +307,8 @@ func (s *Search) needed(combos []Combo, d [][]float64, margins float64) int {
 }
 
 // finalists estimates the effects and chooses the combinations of the final. many reports that several values with
-// small effects may together gain enough to matter. One more finalist then contains every value that seems to gain.
+// small effects may together gain enough to matter. One more finalist then contains, for each factor, the value with
+// the largest estimated gain.
 func (s *Search) finalists(combos []Combo, d [][]float64) (final []Combo, many bool, err error) {
 	mains, y := s.space.mains(), means(d)
 	f, ok := fitted(combos, y, mains)

@@ -65,8 +65,8 @@ func (s *BucketSpec) Traits() plan.Traits {
 	return can
 }
 
-// Validate returns an error if the URL does not name a bucket or contains credentials, or if fields contradict each
-// other.
+// Validate returns an error for invalid values, for a URL that contains credentials, and for keys that cannot be
+// combined.
 func (s *BucketSpec) Validate() error {
 	errs := []error{checkAddress(s.Address, s.Port)}
 	refuse := func(field, msg, hint string) {
@@ -302,7 +302,8 @@ func BuildStore(name string) string {
 }
 
 // FindStore returns the path of a store's program on m, or an error if it is not installed. It searches PATH,
-// /usr/local/bin and ~/go/bin. On this host, it first searches the directory that contains the iotax program.
+// /usr/local/bin and ~/go/bin. On this host, it first searches the directory that contains the iotax program, and its
+// subdirectory bin.
 func FindStore(ctx context.Context, m iotax.Machine, name string) (path string, err error) {
 	at, get := "/nonexistent", "go install "+stores[name]+", and put it into the PATH of "+m.String()
 	if iotax.IsLocal(m) {

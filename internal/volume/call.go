@@ -19,7 +19,7 @@ const (
 )
 
 // on calls a function on m with the time limit d. If m is not this host, on adds m's name to an *iotax.Error that the
-// function returns.
+// function returns, unless the name is already there.
 func on[In, Out any](ctx context.Context, d time.Duration, call func(context.Context, iotax.Machine, In) (Out, error), m iotax.Machine, in In) (Out, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer from %v within %v: %w", m, d, context.DeadlineExceeded))
 	defer cancel()

@@ -34,7 +34,7 @@ func (s *ClaimSpec) Traits() plan.Traits {
 	return plan.Traits{Device: s.Device(), Elsewhere: s.elsewhere()}
 }
 
-// Validate returns an error for invalid names, and for fields that cannot be combined.
+// Validate returns an error for invalid values, and for keys that cannot be combined.
 func (s *ClaimSpec) Validate() error {
 	bad := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
@@ -94,8 +94,8 @@ func (c *claim) Caps() iotax.VolumeCaps {
 // Attach makes a directory on the file system that is mounted in the pod, or checks the raw device. The device may
 // contain another user's data, so the same checks apply as for a `device:` target.
 func (c *claim) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
-	// An existing claim may contain another user's files. Its directory gets the same checks as a directory that the
-	// plan names.
+	// An existing claim may contain another user's files. Its directory gets the same checks as a `dir:` target with
+	// `network: true`.
 	var inner iotax.Volume = &dir{want: "/mnt/" + c.tag, need: c.env.Need, users: c.spec.Name != "", network: true}
 	if path := c.spec.Device(); path != "" {
 		inner = &device{path: path, destroy: slices.Contains(c.env.Destroy, path), note: c.env.Note}

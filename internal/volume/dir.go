@@ -34,7 +34,7 @@ func (s *DirSpec) SetScalar(v string) error { s.Path = v; return nil }
 // Validate returns an error for a path that cannot be used; see checkPath.
 func (s *DirSpec) Validate() error { return checkPath("directory", s.Path) }
 
-// checkPath returns an error if `path` is empty, is the root directory, or contains control characters or characters
+// checkPath returns an error if `path` is empty, is a root directory, or contains control characters or characters
 // that a shell should have expanded. `what` names the kind of path.
 func checkPath(what, path string) error {
 	fail := func(msg, hint string) error { return &plan.FieldError{Field: "path", Msg: msg, Hint: hint} }
@@ -89,7 +89,7 @@ func guardedDir(m iotax.Machine, in string, need int64, network, create bool) *d
 	return &dir{want: in, need: need, users: true, own: true, network: network, create: create}
 }
 
-// A dir makes one new directory inside want, and writes nowhere else.
+// A dir makes one new directory inside want, and the missing levels of want.
 type dir struct {
 	life
 	want string
@@ -102,8 +102,8 @@ type dir struct {
 	empty   bool // no files are written, so the file system may be nearly full
 }
 
-// marker is a file in every directory that iotax makes. It contains a random token and the label of the run. iotax
-// removes only directories that contain this file.
+// marker is a file in every directory that makeOwn makes. It contains a random token and the label of the run.
+// removeOwn removes a directory with contents only if it contains this file.
 const marker = leftover.Marker
 
 const useDir = "use directory"
@@ -182,7 +182,8 @@ func (o ownDir) marked(root *os.Root, name string) (bool, error) {
 	return err == nil && strings.TrimRight(string(text), "\n") == o.Word, err
 }
 
-// parent opens the parent directory. If Trust is set and another user could replace the parent, it returns an error.
+// parent opens the parent directory. If Trust is set, the directory exists and another user could replace its parent,
+// parent returns an error.
 func (o ownDir) parent() (*os.Root, error) {
 	if o.Trust {
 		if _, err := os.Lstat(o.Path); err == nil {
@@ -218,7 +219,8 @@ func checkOwn(_ context.Context, o ownDir) (none, error) {
 	return none{}, nil
 }
 
-// removeOwn removes the directory and its contents. A missing directory is not an error.
+// removeOwn removes the directory with its contents, and the empty directories of Above. A missing directory is not an
+// error.
 func removeOwn(_ context.Context, o ownDir) (none, error) {
 	if err := o.remove(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return none{}, &iotax.Error{Op: "remove", On: o.Path, Err: err, Hint: "look at it, and remove it by hand"}

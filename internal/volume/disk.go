@@ -61,7 +61,7 @@ var diskDefaults = DiskSpec{Bus: "virtio-blk", Format: "raw", Cache: "none", AIO
 // SetScalar sets only the bus, as in `disk: nvme`.
 func (s *DiskSpec) SetScalar(v string) error { s.Bus = v; return nil }
 
-// Validate returns an error for combinations that QEMU would refuse later.
+// Validate returns an error for invalid values, and for keys that cannot be combined.
 func (s *DiskSpec) Validate() error {
 	var errs []error
 	refuse := func(field, msg, hint string) {
@@ -135,10 +135,10 @@ func serveFrom(op string, e Env, of string) (string, error) {
 	return strings.TrimSuffix(e.Of.Path, "/"), nil
 }
 
-// prepareDisk makes the image. By default, the image is not sparse. In a sparse image, the first write to a block
-// allocates space, and is therefore slower than later writes. fallocate leaves unwritten extents. Every workload writes
-// its test file once before it measures, which converts the extents of that file to written ones. A bare device
-// (filesystem: none) has no such file, so prepareDisk writes its whole image.
+// prepareDisk makes the image, unless the target below is an NBD export. By default, the image is not sparse. In a
+// sparse image, the first write to a block allocates space, and is therefore slower than later writes. fallocate leaves
+// unwritten extents. The test files of fio are written once before the first trial, which converts their extents to
+// written ones. A bare device (filesystem: none) has no such files, so prepareDisk writes its whole image.
 func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err error) {
 	if _, ro := sealed[s.Filesystem]; ro {
 		return prepareSealed(ctx, s, e)
@@ -314,7 +314,7 @@ var giveDevice = agent.New("volume.give device", func(_ context.Context, path st
 	return none{}, nil
 })
 
-// Attach finds the disk in the guest, makes the file system and mounts it.
+// Attach makes the disk usable in the guest, and adds the facts of the disk; see place.
 func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	p, err := d.place(ctx, m)
 	if err != nil {
@@ -334,7 +334,8 @@ func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error)
 	return p, nil
 }
 
-// place finds the disk in the guest, and makes and mounts its file system.
+// place returns a directory on the disk's file system, or the raw device with `filesystem: none`. It makes and mounts
+// ext4, xfs and btrfs. It only mounts squashfs and erofs.
 func (d *disk) place(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
 	if d.spec.Filesystem == "root" {

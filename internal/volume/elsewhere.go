@@ -7,7 +7,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// The methods named elsewhere return a spec's options in the syntax of other programs, for the output of iotax tune.
+// The `elsewhere` methods return a spec's options in the syntax of other programs, for the output of iotax tune.
 // They leave out options that those programs do not support.
 
 // elsewhere returns libvirt's XML elements for the disk. If options of the image are set, it adds the qemu-img command
@@ -85,7 +85,7 @@ func (s *NFSSpec) elsewhere() []plan.Snippet {
 	}
 }
 
-// elsewhere returns the storageClassName line of a PersistentVolumeClaim, or nil for the cluster's default class.
+// elsewhere returns the storageClassName line of a PersistentVolumeClaim, or nil if the spec has no class.
 func (s *ClaimSpec) elsewhere() []plan.Snippet {
 	if s.Class == "" {
 		return nil

@@ -50,7 +50,7 @@ func alone(m iotax.Machine) bool {
 // homeOf returns the default directory for files on m.
 func homeOf(m iotax.Machine) string { return cmp.Or(m.Caps().Home, "/var/tmp") }
 
-// linkFacts adds the server's name and the rate of the link between the server and m to facts.
+// linkFacts adds the server's name to facts, and the rate of the link between the server and m if it is known.
 func linkFacts(facts map[string]string, server, m iotax.Machine, address string) {
 	facts["served.by"] = server.String()
 	if address == "127.0.0.1" || address == "" {

@@ -153,7 +153,7 @@ func TestNBD(t *testing.T) {
 			t.Errorf("findings %v", f)
 		}
 	})
-	// If the NBD server is killed during I/O, fio fails immediately and does not wait for answers.
+	// If the NBD server is killed during I/O, fio fails and does not wait for answers.
 	t.Run("an export that dies under I/O", func(t *testing.T) {
 		v, p := attached(t, "nbd", nbdSpec(func(*NBDSpec) {}), far, near)
 		pid := v.Caps().Processes()["qemu-nbd"][0]
@@ -347,8 +347,8 @@ func TestServersDoNotOutliveTheRunner(t *testing.T) {
 	}
 }
 
-// A write to a store with replicas returns only after all machines have stored the data. After a machine has failed,
-// the others still store every write. Detach removes everything.
+// When a write to the store's file system returns, all machines have stored the data. After the export of one machine
+// is killed, the other machines still store the data. Detach and Close remove everything.
 func TestReplicatedStore(t *testing.T) {
 	if bin, err := filepath.Abs("../../bin"); err == nil { // scripts/need builds the store there
 		t.Setenv("PATH", os.Getenv("PATH")+":"+bin)

@@ -314,7 +314,7 @@ func TestNotGivenUp(t *testing.T) {
 }
 
 // otherSys runs commands on this host with fake devices in /sys/dev/block. The devices represent storage stacks for
-// which this kernel lacks modules. All other files that the guard reads are real.
+// which this kernel may lack modules. All other files that the guard reads are real.
 type otherSys struct {
 	iotax.Machine
 	sys string

@@ -14,7 +14,7 @@ type life struct {
 	made     undo // undo steps that Close runs, after those of Detach
 	found    []iotax.Finding
 	server   *server // nil without a server
-	serves   string  // the server's name in findings; "" if another finding reports its end
+	serves   string  // the server's name in findings; "" omits the finding for its end
 }
 
 // Caps leaves Processes nil if the volume has no server, because iotax would call the function ten times per second.

@@ -273,7 +273,7 @@ var inProcess = agent.Link{Start: agent.InProcess}
 
 func (elsewhere) Caps() iotax.MachineCaps { return iotax.MachineCaps{Agent: &inProcess} }
 
-// ofKernel restores the variable kernel at the end of the test.
+// ofKernel restores the variable `kernel` at the end of the test.
 func ofKernel(t *testing.T) {
 	was := kernel
 	t.Cleanup(func() { kernel = was })
@@ -620,8 +620,8 @@ func (w weak) Caps() iotax.MachineCaps {
 	return iotax.MachineCaps{Agent: &inProcess, Weakens: func(string, string) iotax.Durability { return w.disk }}
 }
 
-// A place is not more durable than its machine's disk, and on macOS not more durable than the drive's cache. If iotax
-// attached the volume of a directory, only that volume limits the directory's durability.
+// A place on a local file system is not more durable than its machine's disk, and on macOS not more durable than the
+// drive's cache. If iotax attached the volume of a directory, only that volume limits the directory's durability.
 func TestWeakMachine(t *testing.T) {
 	base := "/var/tmp"
 	on := elsewhere{here}

@@ -21,7 +21,7 @@ func (s *MemorySpec) SetScalar(v string) error { s.Type = v; return nil }
 
 func (s *MemorySpec) Traits() plan.Traits { return plan.Traits{} }
 
-// Validate returns an error for a size that the file system would ignore.
+// Validate returns an error for a negative size, and for a size of a ramfs, which has no limit.
 func (s *MemorySpec) Validate() error {
 	if s.Type == "ramfs" && s.Size != 0 {
 		return &plan.FieldError{Field: "size", Msg: "a ramfs has no limit", Hint: "leave it out, or use type: tmpfs"}

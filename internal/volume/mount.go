@@ -72,9 +72,9 @@ func mountHere(ctx context.Context, x mounting) (none, error) {
 	return none{}, e
 }
 
-// unmountHere unmounts x and removes the mount point. It does not unmount a mount with another source. If the mount
-// stays busy, for example because a killed program has not exited or a writeback hangs, it unmounts lazily and returns
-// the reason.
+// unmountHere unmounts x and removes the mount point. It does not unmount a mount with another source. If the mount is
+// busy, for example because a killed program has not exited or a writeback hangs, it retries for 2 s. If the unmount
+// still fails, it unmounts lazily and returns the reason.
 func unmountHere(ctx context.Context, x mounting) (lazily string, err error) {
 	for try := 0; ; try++ {
 		on, err := mountOn(x.Point)
@@ -118,8 +118,8 @@ func (l *life) rootDir(ctx context.Context, m iotax.Machine, base string) (strin
 }
 
 // mountPoint returns the mount point and the source name for a file system of the run on m. On this host, the mount
-// point is in the run's directory. On other machines, it is in a new directory whose marker file contains the run's
-// label.
+// point is in the run's directory, if there is one. Otherwise, it is in a new directory whose marker file contains the
+// run's label.
 func (l *life) mountPoint(ctx context.Context, m iotax.Machine) (point, source string, err error) {
 	id := l.env.ID
 	if iotax.IsLocal(m) && l.env.WorkDir != "" {

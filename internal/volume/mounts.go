@@ -9,7 +9,8 @@ import (
 )
 
 // ownDurability returns the durability of path on m's own storage. It is the weakest durability of fs (the zero value
-// if unknown), of the operating system `system` (named as in uname), and of m's disk.
+// if unknown), of the operating system `system` (named as in uname), and of m's disk. If fs is on the network, m's disk
+// does not matter.
 func ownDurability(m iotax.Machine, path string, fs probe.Mount, system string) iotax.Durability {
 	d := iotax.Weakest(fs.Durability(), probe.SystemDurability(system))
 	if weakens := m.Caps().Weakens; weakens != nil && !networked(fs) {

@@ -60,7 +60,7 @@ func (s *NBDSpec) Traits() plan.Traits {
 // program returns the name or path of the server to start.
 func (s *NBDSpec) program() string { return cmp.Or(s.Binary, s.Server) }
 
-// Validate returns an error for values that the servers would refuse later.
+// Validate returns an error for invalid values, and for keys that cannot be combined.
 func (s *NBDSpec) Validate() error {
 	errs := []error{checkAddress(s.Address, s.Port)}
 	refuse := func(field, msg, hint string) {
@@ -117,7 +117,8 @@ type nbd struct {
 // defaultExport is the size of an export in bytes if the size of the workloads' data is unknown.
 const defaultExport = 1 << 30
 
-// Attach makes the image, exports it, and attaches it on m.
+// Attach makes and exports the image, unless the spec names an existing export. It returns the place of the export on
+// m; see use.
 func (n *nbd) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
 	if n.spec.URL != "" {
@@ -269,8 +270,8 @@ type nbdDevice struct {
 	Path     string
 }
 
-// connectNBD attaches the export to the first free NBD device, records the attachment in x.Note, and returns the path
-// of the device.
+// connectNBD attaches the export to a free NBD device and returns the path of the device. It records the attachment in
+// x.Note if the kernel shows it within 5 s.
 var connectNBD = agent.New("volume.connect NBD", func(ctx context.Context, x nbdDevice) (string, error) {
 	fail := func(err, hint string) (string, error) {
 		return "", &iotax.Error{Op: "attach NBD export", On: strings.Join(x.Args, " "), Err: errors.New(err), Hint: hint}
@@ -313,7 +314,7 @@ var connectNBD = agent.New("volume.connect NBD", func(ctx context.Context, x nbd
 	return fail(why, "see that the export is there and a device is free (nbd-client -c /dev/nbd0), or use attach: engine")
 })
 
-// disconnectNBD detaches a device if it is still attached as recorded.
+// disconnectNBD detaches a device if it is still attached as recorded. Without a record, it returns an error.
 var disconnectNBD = agent.New("volume.disconnect NBD", func(ctx context.Context, x nbdDevice) (_ none, err error) {
 	if _, serr := os.Stat(x.Note + "/" + leftover.NBDFile); serr != nil {
 		err = errors.New("cannot find the process that attached it")

@@ -82,8 +82,8 @@ func (s *NFSSpec) host() (host, export string) {
 // oursNFS lists the mount options that iotax sets itself.
 var oursNFS = []string{"vers", "nfsvers", "minorversion", "port", "addr", "clientaddr", "proto"}
 
-// Validate returns an error for invalid mount options, for options that iotax sets itself, and for an invalid port or
-// server.
+// Validate returns an error for invalid values, for mount options that iotax sets itself, and for keys that cannot be
+// combined with `server:`.
 func (s *NFSSpec) Validate() error {
 	var errs []error
 	for o := range strings.SplitSeq(s.Options, ",") {
@@ -131,8 +131,8 @@ func (s *NFSSpec) options(host, client string, port int) string {
 }
 
 // ganeshaConf is the configuration of NFS-Ganesha: NFSv4 on the loopback interface and one export. Its verbs are the
-// port, the recovery directory and the exported directory. It disables the grace period, because no client of an
-// earlier boot can reclaim locks.
+// port, the recovery directory and the exported directory. It disables the grace period, because no client has
+// locks of an earlier server to reclaim.
 const ganeshaConf = `NFS_CORE_PARAM { NFS_Port = %d; Bind_addr = 127.0.0.1; Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; }
 NFSV4 { Graceless = true; Minor_Versions = 0,1,2; RecoveryBackend = fs; RecoveryRoot = "%s"; Only_Numeric_Owners = true; }
 NFS_KRB5 { Active_krb5 = false; }
@@ -234,7 +234,7 @@ func (n *nfs) serve(ctx context.Context) error {
 	}
 }
 
-// portTaken reports that another process listens on the server's port.
+// portTaken reports that the server cannot listen on its port, usually because another process does.
 type portTaken struct {
 	port int
 	err  error
@@ -341,8 +341,8 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	}
 	n.attached.push(func(ctx context.Context) error {
 		if !n.server.alive() {
-			// Every access to the mount would wait for the dead server. If this unmount fails, the next step unmounts
-			// lazily.
+			// Every access to the mount would wait for the dead server. If this unmount fails, the next step may
+			// unmount lazily.
 			_, _ = on(ctx, quick, forceUnmount.AsRoot, m, point)
 		}
 		return nil

@@ -11,7 +11,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// A diskOption is a key of DiskSpec whose value is passed to QEMU or qemu-img unchanged.
+// A diskOption is a key of DiskSpec that becomes an option of QEMU or qemu-img.
 type diskOption struct {
 	key   string
 	value string            // "" leaves out the option
@@ -82,14 +82,14 @@ func (s *DiskSpec) optionFacts() map[iotax.FactKey]string {
 	return facts
 }
 
-// oursDrive and oursDevice list the properties that iotax sets itself, because some of them determine where writes go
-// or what a flush does.
+// oursDrive and oursDevice list the properties that drive_args and device_args must not contain. Some of them determine
+// where writes go or what a flush does.
 var (
 	oursDrive  = []string{"if", "id", "file", "format", "driver", "cache", "aio", "readonly", "read-only", "snapshot", "throttling", "backing", "discard", "detect-zeroes", "node-name"}
 	oursDevice = []string{"driver", "id", "drive", "bus", "serial", "iothread", "num-queues", "num_queues", "max_ioqpairs", "queue-size", "virtqueue_size", "config-wce", "write-cache"}
 )
 
-// checkOptions calls refuse for options that exclude each other, or that the disk does not support.
+// checkOptions calls refuse for options that are invalid, that exclude each other, or that the disk does not support.
 func (s *DiskSpec) checkOptions(refuse func(field, msg, hint string)) {
 	for _, o := range s.options() {
 		switch {

@@ -16,7 +16,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// Each disk option takes effect: in the guest, in the image's metadata, or in the image's allocation.
+// Disk options take effect: in the guest, in the image's metadata, or in the image's allocation.
 func TestDiskOptions(t *testing.T) {
 	long.Test(t)
 	const need = 16 << 20
@@ -91,7 +91,8 @@ func TestDiskOptions(t *testing.T) {
 			}
 		}
 	}
-	// With `discard: unmap`, a discard frees the image's blocks, and writing zeroes does not allocate them again.
+	// With `discard: unmap`, a discard frees the image's blocks. With `detect_zeroes: unmap`, writing zeroes does not
+	// allocate them again.
 	taken := func(i int) int64 {
 		st, err := os.Stat(volumes[i].image)
 		if err != nil {

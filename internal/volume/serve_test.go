@@ -125,7 +125,7 @@ func TestHalfAttached(t *testing.T) {
 	}
 }
 
-// Detach reports a guest that has ended, and still removes the files on the host.
+// If the guest has ended, Detach reports what it could not undo there. Close still removes the files on the host.
 func TestDetachFromDeadGuest(t *testing.T) {
 	ownDisk(t)
 	of := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
@@ -221,7 +221,7 @@ func TestServedFrom(t *testing.T) {
 	}
 }
 
-// An existing image belongs to another run. It is neither used nor removed.
+// An existing image or shared directory belongs to another run. It is neither used nor removed.
 func TestForeignImageStays(t *testing.T) {
 	of := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
 	for _, c := range []struct {
@@ -326,7 +326,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Every kind has a doc, and makes specs that package plan can read. Most kinds have a short form.
+// Kinds with keys have a doc. Those that do not consist of other targets also have a short form.
 func TestKinds(t *testing.T) {
 	var names []string
 	for _, k := range PlanKinds() {

@@ -43,7 +43,7 @@ func needs(t *testing.T, programs ...string) {
 }
 
 // TestServed mounts volumes of servers on this host in a guest. It does I/O on them and detaches them. Then it kills
-// each server during I/O.
+// each server during I/O. The same guest also mounts read-only disks and file systems in memory.
 func TestServed(t *testing.T) {
 	long.Test(t)
 	needs(t, "ganesha.nfsd", "sshfs", "mksquashfs", "mkfs.erofs")
@@ -519,7 +519,7 @@ func TestExistingNFS(t *testing.T) {
 	}
 }
 
-// This host mounts NFS if its kernel supports it. Otherwise Attach returns an error with a hint.
+// This host mounts NFS if its kernel supports it. Otherwise, an error from Attach has a hint.
 func TestNFSOnHost(t *testing.T) {
 	needs(t, "ganesha.nfsd")
 	work := t.TempDir()

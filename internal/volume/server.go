@@ -25,10 +25,11 @@ type server struct {
 	done chan struct{}
 	err  error // the program's error; valid once done is closed
 
-	stopped bool // stop ended the program
+	stopped bool // stop was called while the program ran
 }
 
-// startServer starts args on host. It returns when the file `at` contains the process ID.
+// startServer starts args on host. It returns when the file `at` contains the process ID, when the program ends, or
+// when ctx is done.
 func startServer(ctx context.Context, host iotax.Machine, at string, env []string, args ...string) (*server, error) {
 	s := newServer(ctx, host, args[0], func(ctx context.Context) error {
 		return agent.Keep(ctx, host, agent.Kept{Args: args, Env: slices.Concat(env, leftover.Environ()), PIDFile: at})

@@ -48,7 +48,8 @@ func (s *ShareSpec) Traits() plan.Traits {
 // SetScalar sets only the type, as in `share: 9p`.
 func (s *ShareSpec) SetScalar(v string) error { s.Type = v; return nil }
 
-// Validate returns an error for options of the other type, and sets the defaults, which depend on the type.
+// Validate returns an error for invalid values and for options of the other type. It sets the defaults that depend on
+// the type.
 func (s *ShareSpec) Validate() error {
 	switch s.Type {
 	case "virtiofs":

@@ -28,7 +28,7 @@ func (s *SSHFSSpec) SetScalar(v string) error { s.Options = v; return nil }
 
 func (s *SSHFSSpec) Traits() plan.Traits { return plan.Traits{Of: &s.OfTarget} }
 
-// Validate returns an error for options that iotax sets itself.
+// Validate returns an error for invalid options, and for options that iotax sets itself.
 func (s *SSHFSSpec) Validate() error {
 	for o := range strings.SplitSeq(s.Options, ",") {
 		switch key, _, _ := strings.Cut(o, "="); key {
@@ -72,7 +72,7 @@ func prepareSSHFS(ctx context.Context, sp *SSHFSSpec, e Env) (_ iotax.Volume, er
 	return s, nil
 }
 
-// readySSHFS prepares a mount point for sshfs.
+// readySSHFS checks that sshfs is installed, and prepares its mount point.
 var readySSHFS = agent.New("volume.ready sshfs", func(ctx context.Context, x mounting) (none, error) {
 	const op = "mount sshfs"
 	if _, err := agent.Tool("sshfs"); err != nil {
@@ -181,7 +181,7 @@ func (s *sshfs) serverError() error {
 	return s.server.ended()
 }
 
-// join appends more options to options.
+// join appends `more` to a comma-separated list of options.
 func join(options, more string) string {
 	if more == "" {
 		return options

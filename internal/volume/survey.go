@@ -102,8 +102,8 @@ func surveyHere(ctx context.Context, q dirQuery) (survey, error) {
 	return s, nil
 }
 
-// homes returns the real home directories of this user and of the users in passwd. It does not open other users'
-// directories, because that would mount them on systems with automounted homes.
+// homes returns the real home directories of this user, and of root and the users with IDs from 1000 in passwd. It does
+// not open other users' directories, because that would mount them on systems with automounted homes.
 func homes(passwd string) (all []string) {
 	add := func(dir string) {
 		if dir = path.Clean(filepath.ToSlash(dir)); dir != "/" && dir != "." && dir != "/nonexistent" {

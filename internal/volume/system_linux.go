@@ -19,7 +19,7 @@ func dirID(path string) string {
 
 func allocate(f *os.File, size int64) error { return unix.Fallocate(int(f.Fd()), 0, 0, size) }
 
-// refusesDirect reports whether a read with O_DIRECT fails with EINVAL, as in QEMU's probe.
+// refusesDirect reports whether opening or reading a file with O_DIRECT fails with EINVAL, as in QEMU's probe.
 func refusesDirect(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
 	if err != nil {

@@ -218,7 +218,7 @@ func TestBrowserLive(t *testing.T) {
 		text, _ := io.ReadAll(printed)
 		report <- string(text)
 	}()
-	// The list shows the run as soon as it exists.
+	// Wait until the list shows the run.
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
 		b.To(base + "/")
 		if b.js(`!!document.querySelector(".s-runs .s-state.better")`) == "true" {
@@ -252,7 +252,7 @@ func TestBrowserLive(t *testing.T) {
 	b.Until(`location.pathname == "/login"`)
 	b.Quiet(base)
 
-	// An open live view does not keep the server from stopping. The server exits without an error.
+	// The server stops without an error.
 	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ type runView struct {
 
 var statuses = []iotax.Status{iotax.Running, iotax.Done, iotax.Incomplete, iotax.Interrupted, iotax.Failed}
 
-// queryOf parses the query parameters of a page.
+// queryOf parses the query parameters of a list of runs.
 func queryOf(v url.Values) (store.Query, error) {
 	q := store.Query{Text: v.Get("q"), Name: v.Get("name"), Status: iotax.Status(v.Get("status")), Order: store.Order(v.Get("order")), Reverse: v.Get("reverse") != "", Limit: perPage}
 	if len(q.Text) > 500 || len(q.Name) > 500 {
@@ -124,7 +124,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 		next.Offset, next.Order, next.Reverse = 0, c.order, q.Order == c.order && !q.Reverse
 		col := columnView{Label: c.label, Href: address(next), Class: c.class}
 		if q.Order == c.order {
-			// By default, times sort in descending order and names in ascending order.
+			// By default, starts and durations sort in descending order, names and statuses in ascending order.
 			down := (c.order == store.ByStart || c.order == store.ByTook) != q.Reverse
 			col.Sorted = "ascending"
 			if down {

@@ -30,12 +30,13 @@ const (
 	mostWatchers = 32
 	// lastTrials is the number of recent trials that are listed.
 	lastTrials = 12
-	// silence is the time without a trial after which the page warns that the runner may have died. The length of two
-	// trials is added to it.
+	// silence is the time without a trial after which the page warns that the runner may have crashed. The length of
+	// two trials is added to it.
 	silence = 15 * time.Minute
 )
 
-// live serves the live view of a running run. It redirects to the report if the run has ended.
+// live serves the live view of a running run. It redirects to the report if the run has ended, and to the address with
+// the run's id if the path names the run differently.
 func (s *Server) live(w http.ResponseWriter, r *http.Request) error {
 	run, err := s.Store.Get(r.Context(), r.PathValue("id"))
 	if err != nil {

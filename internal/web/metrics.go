@@ -19,8 +19,8 @@ type scraped struct {
 	text []byte
 }
 
-// metrics serves the newest run of each name as OpenMetrics. It considers only the newest mostListed runs. It omits
-// runs that are still running, failed, or were interrupted.
+// metrics serves, as OpenMetrics, the newest run of each name that is done or incomplete. It considers only the newest
+// mostListed runs.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	all, _, err := s.Store.Find(r.Context(), store.Query{Limit: mostListed})
 	if err != nil {

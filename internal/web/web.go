@@ -86,8 +86,8 @@ type static struct {
 	kind string
 }
 
-// heavyPages is the maximum number of reports, comparisons and trends that are computed concurrently. The limit keeps
-// many visitors from disturbing measurements on this host.
+// heavyPages is the maximum number of requests for expensive pages, such as reports, that are handled concurrently. The
+// limit keeps many visitors from disturbing measurements on this host.
 const heavyPages = 2
 
 // New creates a server. Use Listen and Serve to start it.
@@ -164,8 +164,8 @@ func Listen(ctx context.Context, address, token string) (net.Listener, error) {
 // patience is the time that open requests get to finish when the server stops.
 const patience = 5 * time.Second
 
-// Serve answers requests on l until ctx is done. It then waits up to patience for open requests, closes the remaining
-// connections, and returns nil. It returns an error if it can no longer accept connections.
+// Serve answers requests on l until ctx is done. It then waits up to patience for open requests, and closes the
+// remaining connections. It returns an error if it can no longer accept connections.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
 		s.gate.cookie = fmt.Sprintf("iotax-%d", a.Port) // browsers send cookies to all ports of a host
@@ -188,7 +188,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		return &iotax.Error{Op: "serve", On: l.Addr().String(), Err: err}
 	case <-ctx.Done():
 	}
-	s.feeds.close() // live views do not end by themselves
+	s.feeds.close() // open live views would delay the shutdown
 	stop, cancel := context.WithTimeout(requests, patience)
 	defer cancel()
 	if err := srv.Shutdown(stop); err != nil {

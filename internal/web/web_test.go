@@ -500,7 +500,7 @@ func TestLimits(t *testing.T) {
 	const head = "POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\n"
 	t.Run("each", func(t *testing.T) { // the server must stop only after these subtests
 		for name, c := range map[string]struct {
-			first, drop string // the client sends first once, then drop ten times a second
+			first, drop string // the client sends `first` once, then `drop` ten times a second
 			answer      string // start of the response; "" if the client gets none
 		}{
 			"slow header":       {"GET / HTTP/1.1\r\nX: ", "x", ""},
@@ -562,7 +562,7 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// A live view shows what another process writes. Stopping the server ends the view and lets other requests finish.
+// A live view shows what another writer adds to the store. Stopping the server ends all live views.
 func TestLiveAndStop(t *testing.T) {
 	ctx := t.Context()
 	db, path := open(t)
@@ -648,7 +648,7 @@ func TestLiveAndStop(t *testing.T) {
 	if !strings.Contains(e, share) || !strings.Contains(e, "round 1 of at most 30") || !strings.Contains(e, newest) {
 		t.Errorf("%s", e)
 	}
-	// A second visitor gets the current state at once.
+	// A second visitor gets events, too.
 	again := make(chan string, 1)
 	go func() {
 		res, err := http.Get(base + "/runs/going-000/events")

@@ -197,7 +197,7 @@ func TestArchiveThatLosesData(t *testing.T) {
 	}
 }
 
-// An archive named in the spec is used unchanged, compressed or not.
+// The spec can name an archive, compressed or not. A file that is missing or is not an archive is rejected.
 func TestArchiveOfAFile(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "a.tar")
 	var packed bytes.Buffer

@@ -154,8 +154,8 @@ func unpacked(r *bufio.Reader) (io.Reader, error) {
 }
 
 // writeTree writes a tar archive with the given number of files, directories and bytes, the same each time. Sizes are
-// log-normal, as in source trees (Downey, "The structural cause of file size distributions", 2001). The tree has more
-// directories near its root. The contents are words, which compress like text.
+// log-normal, as in source trees (Downey, "The structural cause of file size distributions", 2001). Directories are
+// nested at most seven levels deep. The contents are words, which compress like text.
 func writeTree(w io.Writer, files, dirs int, size int64) error {
 	rnd := rand.New(rand.NewPCG(1, uint64(files)<<32|uint64(dirs)))
 	b := bufio.NewWriterSize(w, 1<<16)

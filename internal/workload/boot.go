@@ -250,8 +250,8 @@ func (b *boot) mount(ctx context.Context, m iotax.Machine, t *iotax.Target) (tim
 	return max(time.Microsecond, took), err
 }
 
-// mountOptions returns the options for a second mount of a mounted share. It drops options that the kernel shows in
-// /proc/mounts but does not accept.
+// mountOptions returns the options for a second mount of a mounted share. It does not copy all options of the first
+// mount, because the kernel shows some in /proc/mounts that it does not accept.
 func mountOptions(facts map[string]string) string {
 	var out []string
 	for o := range strings.SplitSeq(facts[iotax.FactFilesystemOptions], ",") {

@@ -77,8 +77,7 @@ func TestBoot(t *testing.T) {
 	}
 	worktest.Want(t, out, "duration", 0.001, 60)
 
-	// The program can also run in a container on the guest, if the container uses the guest's network. A container with
-	// its own network is refused before anything is measured.
+	// The program can also run in a container on the guest, if the container uses the guest's network.
 	box, err := inside.Kind.Open(ctx, inside.Kind.New(), machine.Options{Name: "box", On: g, Place: tgt.Place})
 	if err != nil {
 		t.Fatal(err)

@@ -128,7 +128,7 @@ func (r *rootTree) freeze(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// thaw unfreezes the file system if freeze froze it.
+// thaw unfreezes the file system if freeze froze it or tried to.
 func (r *rootTree) thaw(ctx context.Context, t *iotax.Target) error {
 	if !r.frozen[t] {
 		return nil

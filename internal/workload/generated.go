@@ -349,7 +349,7 @@ func (s *WAL) Traits() plan.Traits {
 	}}
 }
 
-// Validate checks the range of every field.
+// Validate checks every field.
 func (s *WAL) Validate() error {
 	return errors.Join(within("committers", s.Committers, 1, 1024), within("record", int64(s.Record), 64, 1<<20), within("data", int64(s.Data), 1<<20, 8<<30),
 		within("compute", s.Compute, 0, plan.Duration(time.Second)), held("committers", s.Committers, s.Record),

@@ -12,7 +12,8 @@ import (
 	"iotax/internal/testenv/worktest"
 )
 
-// Generated workloads leave nothing behind, and report all the values that their specs list.
+// Generated workloads leave nothing behind, and report the values that their specs list, except quantiles and values of
+// checkpoints. Invalid specs and unsuitable places are rejected.
 func TestGenerated(t *testing.T) {
 	small := newMetadata().(*Metadata)
 	small.Scale(0.05)

@@ -25,7 +25,7 @@ import (
 )
 
 // HTTP is the spec of `http: {}`. nginx on the target's machine serves static files of the place, and this host fetches
-// them. With `url`, this host fetches that URL instead.
+// them. If `url` is set or the place is a URL, this host fetches that URL instead.
 type HTTP struct {
 	URL     string    `yaml:"url" doc:"URL to fetch, instead of files that nginx serves from the target's place"`
 	Workers int       `yaml:"workers" doc:"maximum number of requests in flight"`
@@ -184,8 +184,8 @@ func (h *httpLoad) Prepare(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// Run fetches the files for the length of the trial. Each worker fetches one file after the other, starting with a
-// different file.
+// Run fetches the files for the length of the trial. Each worker fetches one file after the other. The workers start at
+// different files, as far as there are enough.
 func (h *httpLoad) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	var urls []page
 	switch s := h.servers[t]; {

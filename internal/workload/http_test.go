@@ -127,7 +127,7 @@ func TestHTTPOpenLoop(t *testing.T) {
 	}
 }
 
-// Error responses are counted separately. Without errors, their number is 0.
+// Error responses are counted separately. Without errors, their share is 0.
 func TestHTTPErrors(t *testing.T) {
 	for _, every := range []int64{0, 4} {
 		var n atomic.Int64

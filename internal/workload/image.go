@@ -22,7 +22,7 @@ import (
 
 // Image is the spec of `image: {…}`. The workload measures the path of a disk image through an object store. A raw
 // image is converted to qcow2 and uploaded. For the first volume, the image is downloaded and written in full. The
-// second volume is an overlay on that download.
+// second volume is an overlay on that download. With `import`, commands of another VM manager replace these steps.
 type Image struct {
 	Size   plan.Size    `yaml:"size" doc:"virtual size of the image"`
 	Data   plan.Percent `yaml:"data" doc:"share of the image that is written; the rest is a hole"`

@@ -158,7 +158,7 @@ func TestMaterialise(t *testing.T) {
 			t.Errorf("left behind: %v", left)
 		}
 	}
-	// A node without enough space, an export that is gone, and a place that is not an export cause errors.
+	// A node without enough space causes an error.
 	if os.Geteuid() == 0 {
 		small := t.TempDir()
 		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", small).CombinedOutput(); err == nil {

@@ -203,7 +203,7 @@ func (o *objects) Prepare(ctx context.Context, t *iotax.Target) error {
 	return markStore(ctx, t, o.env)
 }
 
-// Cleanup removes the objects that an interrupted trial left.
+// Cleanup removes the run's label and the objects that an interrupted trial left.
 func (o *objects) Cleanup(ctx context.Context, t *iotax.Target) error {
 	return cleanStore(ctx, t, o.env)
 }

@@ -37,7 +37,7 @@ func (s *SQLite) Traits() plan.Traits {
 // Scale multiplies the number of accounts by a factor.
 func (s *SQLite) Scale(by float64) { s.Accounts = max(1, int(float64(s.Accounts)*by)) }
 
-// Validate checks the range of every field.
+// Validate checks every field.
 func (s *SQLite) Validate() error {
 	return errors.Join(within("accounts", s.Accounts, 1, 1e8), oneOf("transaction", s.Transaction, generate.SQLTransactions),
 		oneOf("journal", s.Journal, generate.Journals), oneOf("synchronous", s.Synchronous, generate.Synchronous))

@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// write writes the bill of materials of program, whose version is version, to file.
+// write writes the bill of materials of `program` to `file`. version is the version of the program.
 func write(program, file, version string) error {
 	data, err := os.ReadFile(program)
 	if err != nil {

@@ -19,10 +19,9 @@ import (
 // ErrGone reports that a process has ended.
 var ErrGone = errors.New("it has ended")
 
-// Start returns the start time of the process pid in milliseconds since 1970, according to the clock at the time of the
-// start. On systems without /proc, the value does not change when the clock is set, and it distinguishes processes with
-// the same id even across boots. The error is ErrGone if the process has ended, even if it is still a zombie. Any other
-// error means that the start time is unknown.
+// Start returns the start time of the process pid in milliseconds since 1970. On systems without /proc, the value does
+// not change when the clock is set, and it distinguishes processes with the same id even across boots. The error is
+// ErrGone if the process has ended, even if it is still a zombie. Any other error means that the start time is unknown.
 func Start(ctx context.Context, pid int) (ms uint64, err error) {
 	p, err := process.NewProcessWithContext(ctx, int32(pid))
 	if errors.Is(err, process.ErrorProcessNotRunning) {
@@ -47,7 +46,7 @@ func Start(ctx context.Context, pid int) (ms uint64, err error) {
 	return uint64(began), nil
 }
 
-// Tree returns pid and its descendants, as far as /proc shows them.
+// Tree returns pid and its descendants, as far as /proc shows them. It searches at most 1000 processes for children.
 func Tree(pid int) []int {
 	all := []int{pid}
 	for i := 0; i < len(all) && i < 1000; i++ {
@@ -129,7 +128,7 @@ func Command(ctx context.Context, pid int) (line string, owner int) {
 }
 
 // End terminates the process pid, as long as began reports start as its start time. It returns nil when the process has
-// ended, or an error after about 12 seconds.
+// ended. It returns an error if the process still runs after about 12 seconds, or at once if iotax may not end it.
 func End(ctx context.Context, pid int, start uint64, began func(pid int) (uint64, error)) error {
 	for n := range patience {
 		now, err := began(pid)

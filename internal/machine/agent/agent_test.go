@@ -192,7 +192,7 @@ func TestManyCommands(t *testing.T) {
 	stuck, release := make(chan error, 1), make(chan struct{})
 	go func() { stuck <- m.Run(ctx, &iotax.Cmd{Args: []string{"yes"}, Stdout: blocked(release)}) }()
 	var all sync.WaitGroup
-	here := make(chan struct{}) // closed when all commands have started
+	here := make(chan struct{}) // closed when all writers of input have started
 	var begun atomic.Int32
 	for i := range 30 {
 		all.Go(func() {
@@ -224,7 +224,7 @@ type blocked chan struct{}
 
 func (b blocked) Write(p []byte) (int, error) { <-b; return len(p), nil }
 
-// A signal ends an agent whose input stays open.
+// Canceling the context ends an agent whose input stays open.
 func TestServeEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	in, w := io.Pipe()

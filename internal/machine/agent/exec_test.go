@@ -127,7 +127,7 @@ func TestExecEndless(t *testing.T) {
 }
 
 // If the container ends, the running command and the next command fail. Each error contains this reason once, and no
-// other reason.
+// hint.
 func TestExecGone(t *testing.T) {
 	t.Parallel()
 	c := newChannel(t)

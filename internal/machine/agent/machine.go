@@ -208,7 +208,8 @@ func (m *Machine) open(ctx context.Context) (*agent.Session, error) {
 // fedTime is how long Run waits for a blocked Read of the caller's reader after the command has ended.
 const fedTime = 500 * time.Millisecond
 
-// Run runs cmd. When ctx is done, it closes the call and waits until the agent reports that the command has ended.
+// Run runs cmd. When ctx is done, it closes the call and waits for a limited time until the agent reports that the
+// command has ended.
 func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	if err := proc.Check(cmd, m.String()); err != nil {
 		return err

@@ -96,7 +96,7 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// Docker and Podman are the machine kinds of this package. They differ only in the engine that they connect to.
+// Docker and Podman are the machine kinds of this package. They differ in the engine that they connect to.
 var (
 	Docker = of("docker", "a Docker container: a running one, or one made from an image for the run")
 	Podman = of("podman", "a Podman container, over Podman's Docker-compatible socket (podman system service)")
@@ -395,7 +395,7 @@ func (b *box) inspect(ctx context.Context, engine, name string) error {
 // container's first process, contain the path in use.
 func (b *box) describeRuntime(ctx context.Context, path string, f map[string]string) {
 	if monitor := parent(b.pid); monitor != 0 {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", monitor)) // may be unreadable if another user runs conmon
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", monitor)) // empty if it cannot be read
 		words := strings.Split(string(line), "\x00")
 		if i := slices.Index(words, "-r"); filepath.Base(words[0]) == "conmon" && i > 0 && i+1 < len(words) {
 			path = words[i+1]
@@ -546,7 +546,7 @@ func (b *box) gone(ctx context.Context) error {
 	return nil
 }
 
-// why returns the error of gone if the container ended, else err.
+// why returns the error of gone, or err if gone returns none or ctx is done.
 func (b *box) why(ctx context.Context, err error) error {
 	if gone := b.gone(ctx); gone != nil && ctx.Err() == nil {
 		return gone

@@ -68,7 +68,7 @@ func (s *Spec) Validate() error {
 // named reports whether an engine starts the container.
 func (s *Spec) named() bool { return s.Engine != namespaces }
 
-// words returns the command line of the engine, with more appended.
+// words returns the command line of the engine, with `more` appended.
 func (s *Spec) words(more ...string) []string { return append(strings.Fields(s.Engine), more...) }
 
 // sharesNetwork reports whether the container uses the network of its machine. A container without an engine has no
@@ -102,8 +102,8 @@ type container struct {
 	killed  atomic.Bool // the engine's command was killed, so the container may still run
 }
 
-// Caps returns the capabilities of the container's machine, except those for the boot, the files and, in most
-// containers, the network.
+// Caps returns the capabilities of the container's machine, without those that do not apply to the container, such as
+// those for the boot and, in most containers, the network.
 func (c *container) Caps() iotax.MachineCaps {
 	caps, own := c.on.Caps(), c.Machine.Caps()
 	switch {

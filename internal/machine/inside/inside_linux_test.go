@@ -190,8 +190,7 @@ func TestNetworkShared(t *testing.T) {
 	}
 }
 
-// If a container cannot be started, the error contains the message of the program that failed, and its hint contains
-// the command to try by hand.
+// If a container cannot be started, the error contains the cause and a hint.
 func TestRefused(t *testing.T) {
 	place := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
 	for what, c := range map[string]struct {
@@ -211,8 +210,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Caps keeps the machine's capabilities, except those for the boot, the files and, if the container has its own
-// network, the network.
+// Caps keeps the machine's capabilities, except for the listed ones.
 func TestCapsKept(t *testing.T) {
 	changed := []string{"Local", "Outside", "Agent", "Facts", "Boot", "Started", "Restart", "BootFiles", "RunOnConsole", "HostPath", "Home"}
 	c := &container{Machine: remote.New(&remote.Exec{Name: "box"}, ""), on: machinetest.Full{}, network: true, remove: []string{"rm"}}

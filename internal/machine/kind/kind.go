@@ -18,8 +18,8 @@ type Kind struct {
 	// or ctx ends, it removes everything that it created.
 	Open func(ctx context.Context, spec plan.Spec, o Options) (iotax.Machine, error)
 
-	// Check returns an error if a machine of spec on this host cannot use a device. Without Check, Open would fail, and
-	// so would all targets on the machine. If Check is nil, the kind accepts any device.
+	// Check returns an error if a machine of spec on this host cannot use a device. An early check keeps Open from
+	// failing, which would affect all targets on the machine. If Check is nil, the kind accepts any device.
 	Check func(ctx context.Context, spec plan.Spec, d iotax.Device) error
 }
 

@@ -1,5 +1,5 @@
 // Package kube is a client of a Kubernetes cluster with kubectl's configuration, contexts and credentials. It runs
-// commands in pods, waits for pods, explains why they do not start, and finds leftovers of runs.
+// commands in pods, submits Jobs, waits for pods, explains why they do not start, and finds leftovers of runs.
 package kube
 
 import (
@@ -262,8 +262,7 @@ func withEvents(why string, events []event) string {
 	return why + " (events: " + strings.TrimPrefix(listed, "; ") + ")"
 }
 
-// events returns the last three different warnings about an object, the newest last, or nil if this user may not read
-// them.
+// events returns the last three different warnings about an object, the newest last, or nil if they cannot be read.
 func (c *Client) events(ctx context.Context, ns, name string) []event {
 	list, err := c.Core.Events(ns).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
 	if err != nil {

@@ -27,8 +27,8 @@ type Job struct {
 	Shards int
 	Flags  []string // further flags of `iotax run` in the pods
 
-	// Template is the user's pod template: image, claims, nodes, resources. Objects adds the run's arguments,
-	// environment and mounts to its first container.
+	// Template is the user's pod template: image, claims, nodes, resources. Objects sets the arguments of its first
+	// container, and adds the run's environment and mounts to it.
 	Template corev1.PodTemplateSpec
 
 	// Refusals are the exit statuses of iotax after which a retry is pointless.

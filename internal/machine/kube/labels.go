@@ -15,8 +15,8 @@ import (
 	"iotax/internal/leftover"
 )
 
-// Every object of a run has labels, which iotax clean searches for, and an annotation with the run's leftover.Label,
-// which contains characters that Kubernetes does not allow in a label.
+// The objects of a run have labels, and an annotation with the run's leftover.Label, which contains characters that
+// Kubernetes does not allow in a label. iotax clean searches for `selector`.
 const (
 	label      = "iotax"
 	runLabel   = "iotax.run"

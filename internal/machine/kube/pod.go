@@ -161,7 +161,7 @@ func ended(t *corev1.ContainerStateTerminated) *iotax.Error {
 }
 
 // Gone returns the reason why a container no longer runs or was restarted. began identifies its original start: see
-// Began. Gone returns nil if the original container still runs or the cluster does not answer.
+// Began. Gone returns nil if the original container still runs, or if the cluster does not answer or gives no reason.
 func (c *Client) Gone(ctx context.Context, ns, name, container, began string) error {
 	p, err := c.get(ctx, ns, name)
 	switch {

@@ -126,7 +126,7 @@ func (n *node) String() string {
 	return n.name
 }
 
-// Caps returns the capabilities of this host with the node's address, link rate and directory.
+// Caps returns the capabilities of this host with the node's address, link rate, directory and facts.
 func (n *node) Caps() iotax.MachineCaps {
 	c := host.Local().Caps()
 	c.Address, c.LinkRate, c.Home = n.node.Address, n.lab.Rate.BytesPerSecond(), n.node.Dir

@@ -146,7 +146,7 @@ type pod struct {
 	volumes   map[string]map[string]string // facts of its volumes, by the id of the device
 }
 
-// podTime limits the removal of a pod after open has failed.
+// podTime limits the removal of a pod after `open` has failed.
 const podTime = time.Minute
 
 func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {

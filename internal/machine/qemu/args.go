@@ -32,7 +32,7 @@ type Config struct {
 	Kernel, Initrd string // direct boot; "" boots from the first disk
 	Append         string // kernel command line
 
-	Disks  []Disk // in this order: the first is vda, from which firmware boots
+	Disks  []Disk // in this order; firmware boots from the first
 	Shares []Share
 	Net    bool // user-mode network
 

@@ -14,8 +14,8 @@ import (
 	"iotax"
 )
 
-// probeDeadline limits the time to a guest's first console output. If the guest prints nothing within that time, the
-// accelerator counts as broken. With a working accelerator, the first output appears after about 250 ms.
+// probeDeadline limits the time until the console of a guest proves that the guest runs. After that time, the
+// accelerator counts as broken. With a working accelerator, that takes about 250 ms.
 const probeDeadline = 5 * time.Second
 
 // An Accelerator is the accelerator for guests on this host, and the reason for the choice.
@@ -75,8 +75,8 @@ func MayAccelerate() (bool, string) {
 	return accel != "", why
 }
 
-// Known returns the result of the last Probe with cacheDir. Without a result, it returns the accelerator that Probe
-// would try, and false.
+// Known returns the result that the last Probe saved in cacheDir. Without a saved result, it returns the accelerator
+// that Probe would try, and false. If this host has no accelerator to probe, it returns tcg and true.
 func Known(cacheDir string) (accel string, tested bool) {
 	if accel, _ = mayAccelerate(); accel == "" {
 		return "tcg", true

@@ -16,7 +16,7 @@ type process struct {
 	err  error         // error of Wait; valid once done is closed
 }
 
-// spawn starts cmd in its own process group, so that Ctrl-C in the terminal does not reach it.
+// spawn starts cmd. On Unix, cmd has its own process group, so that Ctrl-C in the terminal does not reach it.
 func spawn(cmd *exec.Cmd) (*process, error) {
 	setAttr(cmd)
 	p := &process{cmd: cmd, done: make(chan struct{})}

@@ -468,7 +468,7 @@ func TestTSCKHz(t *testing.T) {
 	}
 }
 
-// end kills a spawned child and its process group even if they ignore SIGTERM.
+// `end` kills a spawned child and its process group even if they ignore SIGTERM.
 func TestSpawn(t *testing.T) {
 	log := &Log{}
 	cmd := exec.Command("sh", "-c", "trap '' TERM; echo up; sleep 60 & wait; sleep 60")

@@ -75,7 +75,7 @@ func daemonVersion(out string) (version string, rust bool) {
 	return line, rust
 }
 
-// String returns the version with the kind of daemon.
+// String returns the version, followed by "(rust)" for the Rust daemon.
 func (v *Virtiofsd) String() string {
 	if v.Rust {
 		return v.Version + " (rust)"

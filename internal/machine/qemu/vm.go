@@ -345,8 +345,8 @@ func (v *VM) Processes() map[string][]int {
 	return all
 }
 
-// DiskTimes returns the counters of a disk of the guest, including flushes. QEMU measures a request from its start in
-// the device to its completion. Handed is smaller than Requests if QEMU merged requests.
+// DiskTimes returns the counters of a disk of the guest, including flushes and unmaps. QEMU measures a request from its
+// start in the device to its completion. Handed is smaller than Requests if QEMU merged requests.
 func (v *VM) DiskTimes(ctx context.Context, disk string) (iotax.Passed, error) {
 	var all []struct {
 		Device string `json:"device"`

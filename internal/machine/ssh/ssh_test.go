@@ -186,7 +186,8 @@ func (s *sshd) spec(t testing.TB) *Spec {
 	return &Spec{Host: "127.0.0.1", Port: s.port, Identity: s.key, KnownHosts: s.known(t, s.host), Config: "none"}
 }
 
-// config writes an ssh configuration and returns its path. It replaces PORT, KEY and KNOWN in the text.
+// config writes an ssh configuration and returns its path. It replaces PORT, KEY and KNOWN in the text. It also hides
+// the user's ssh agent from the test.
 func (s *sshd) config(t *testing.T, text string) string {
 	t.Helper()
 	t.Setenv("SSH_AUTH_SOCK", "")

@@ -34,8 +34,8 @@ func programFile(program *string) []*string {
 }
 
 const (
-	toolQuick = time.Minute      // for a call that lists, configures or stops machines
-	toolSlow  = 10 * time.Minute // for a call that starts or removes a machine
+	toolQuick = time.Minute      // for a call that lists, configures or stops machines, or prints a version
+	toolSlow  = 10 * time.Minute // for a call that may start a machine, waits for one, or removes one
 	toolFetch = time.Hour        // for a call that may download an image
 )
 

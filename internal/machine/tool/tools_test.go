@@ -276,7 +276,7 @@ func TestToolsMissing(t *testing.T) {
 	}
 }
 
-// Weakens depends on how the virtual machine handles a flush.
+// Weakens depends on how the virtual machine handles a flush, and on the host's file system.
 func TestToolsWeaken(t *testing.T) {
 	for opts, want := range map[string]iotax.Durability{
 		"": iotax.Durable, "caching=cached": iotax.Durable, "sync=full": iotax.Durable, "sync=fsync,caching=uncached": iotax.DriveCache,

@@ -10,7 +10,7 @@ import (
 )
 
 // Accelerator returns the accelerator for guests on this host. If this host may have a hardware accelerator, it boots a
-// guest to test the accelerator, and keeps the result in o.CacheDir. o.WorkDir must be set.
+// guest to test the accelerator, unless o.CacheDir contains the result of an earlier test. o.WorkDir must be set.
 func Accelerator(ctx context.Context, o kind.Options) (qemu.Accelerator, error) {
 	b := &booting{spec: Kind.New().(*Spec), o: o, dir: o.WorkDir}
 	return b.probeForImage(ctx)

@@ -22,11 +22,11 @@ import (
 	"iotax/internal/machine/qemu"
 )
 
-// again holds the options for a second instance of a guest. The zero value means the first guest of a run.
+// again holds the options for a second instance of a guest. The zero value is for a first instance.
 type again struct {
-	name  string         // host name of the second micro-guest; "" for the first guest
+	name  string         // host name of the second micro-guest; "" for a first instance
 	root  *iotax.Root    // root file system to switch to, or nil
-	begun func(*qemu.VM) // called after QEMU has started; nil for the first guest
+	begun func(*qemu.VM) // called after QEMU has started; nil for a first instance
 }
 
 // boot starts a guest and connects to its agent.
@@ -76,7 +76,7 @@ func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Bo
 		}
 		o.CacheDir = filepath.Join(user, "iotax")
 	}
-	// This directory is for sockets and keys. Only this user may access it.
+	// This directory may contain keys and sockets, so only this user may access it.
 	dir, err := os.MkdirTemp(o.WorkDir, "vm-")
 	if err != nil {
 		return nil, &iotax.Error{Op: "start machine", On: name, Err: err}
@@ -191,7 +191,8 @@ func (b *booting) devices(ctx context.Context) error {
 	return nil
 }
 
-// line records the phase if a console line contains a mark, and sends the mark to b.up.
+// line handles a console line that contains a mark. It records the mark if it is a phase of the boot, and sends it to
+// b.up.
 func (b *booting) line(at time.Time, line string) {
 	m, ok := guest.ParseMark(line)
 	if !ok {

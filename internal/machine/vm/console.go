@@ -59,7 +59,8 @@ func (c Console) compile() (p consolePatterns, err error) {
 	return p, nil
 }
 
-// validateConsole returns an error for settings that a guest without a shell does not support.
+// validateConsole returns an error for an invalid Console, or for settings that a guest without a shell does not
+// support.
 func (s *Spec) validateConsole() error {
 	_, err := s.Console.compile()
 	switch {

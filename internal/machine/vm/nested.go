@@ -102,7 +102,7 @@ var (
 	})
 )
 
-// An own is a machine with its own agent for one guest. The agent runs in the machine's network namespace.
+// own wraps a machine and gives it a separate agent for one guest. The agent runs in the machine's network namespace.
 type own struct {
 	iotax.Machine
 	link session.Link
@@ -114,7 +114,7 @@ func (m *own) Caps() iotax.MachineCaps {
 	return c
 }
 
-// A nested is a guest on another machine.
+// nested is a guest on another machine.
 type nested struct {
 	*agent.Machine
 	on      *own
@@ -137,7 +137,7 @@ func (g *nested) Close(ctx context.Context) error {
 	died := false
 	select {
 	case <-g.ended:
-		died = true // a caller of why has reported the reason
+		died = true // callers of why report the reason
 	default:
 	}
 	g.release.Close()
@@ -156,8 +156,7 @@ func (g *nested) Close(ctx context.Context) error {
 	return g.end
 }
 
-// openOn starts a micro-guest on another machine. The guest boots files of this host if both hosts have the same
-// operating system and architecture.
+// openOn starts a micro-guest on another machine. The guest boots files of this host, if possible (see bring).
 func openOn(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
 	on := &own{Machine: o.On}
 	if on.link.Program, err = session.Program(ctx, o.On); err != nil {

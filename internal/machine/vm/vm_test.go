@@ -554,8 +554,7 @@ func gonePids(t *testing.T, pids []int) {
 	}
 }
 
-// If a guest does not boot, the error contains the reason and, where one is known, a hint. No files or processes
-// remain.
+// If a guest does not boot, the error contains the reason and, where one is known, a hint. No files remain.
 func TestQEMUNoBoot(t *testing.T) {
 	long.Test(t)
 	cases := []struct {

@@ -13,7 +13,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// An Axis is a list that a plan gives to a field that takes a single value.
+// An Axis is a list in a plan where one value is expected.
 type Axis struct {
 	Key  string // label of the axis in the variants
 	List *syntax.Node
@@ -34,8 +34,8 @@ type Variant struct {
 	Subst  map[*syntax.Node]*syntax.Node // each axis list → its chosen value
 }
 
-// At returns the node of a dotted field path in n, or of the innermost key of the path that exists. It
-// returns nil if n lacks the first key.
+// At returns the node of the value at a dotted field path in n, or of the key if the value is not a scalar. If the path
+// does not exist, it returns the node of the innermost key that exists, or nil if n lacks the first key.
 func (v *Variant) At(n *syntax.Node, path string) *syntax.Node {
 	if n == nil || path == "" {
 		return nil
@@ -69,8 +69,8 @@ type Binder struct {
 	*syntax.Collector
 }
 
-// axes returns the lists in val that are given to options, or to fields that do not take a list. key is the label if
-// val itself is a list.
+// axes returns the lists in val that are given to options or to fields that do not take a list, and the lists of lists
+// given to fields that take one. key is the label if val itself is a list.
 func (b *Binder) axes(spec Spec, key string, val *syntax.Node) (found []Axis) {
 	if val.Kind == syntax.ListNode {
 		return []Axis{{key, val}}
@@ -161,7 +161,7 @@ func ValueText(n *syntax.Node) string {
 	return ""
 }
 
-// spread calls k.Spread and replaces the value of the returned key in val with the returned list.
+// spread calls k.Spread and sets the returned key in val to the returned list.
 func (b *Binder) spread(k Kind, val *syntax.Node) {
 	if k.Spread == nil || val.Kind != syntax.MappingNode {
 		return

@@ -155,7 +155,7 @@ func example(t reflect.Type, f Field) string {
 	return f.Name + ": " + word
 }
 
-// OptionsOf returns the options that are set, in display order.
+// OptionsOf returns the options of a spec in display order. See Options.List.
 func OptionsOf(spec Spec) []Option {
 	if o := TraitsOf(spec).Options; o != nil && o.List != nil {
 		return o.List()

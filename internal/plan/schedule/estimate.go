@@ -31,7 +31,7 @@ func TrialTime(p *plan.Plan, w *plan.Workload) time.Duration {
 	return time.Duration(m.Settle+m.Ramp) + m.Length(*w)
 }
 
-// RoundTime returns the duration of a round of w.
+// RoundTime returns the duration of a round of w without the overhead around its trials.
 func RoundTime(p *plan.Plan, w *plan.Workload) time.Duration {
 	return mul(TrialTime(p, w), trialsEach(p, w)*len(targetsOf(p, w)))
 }

@@ -60,7 +60,7 @@ func (e *Error) Error() string {
 // Errors contains all errors of a plan. Parse and FromWords sort them by their position.
 type Errors []*Error
 
-// maxPrinted is the number of errors that Errors.Error prints. A generated plan may have thousands.
+// maxPrinted is the maximum number of errors that Errors.Error prints. A generated plan may have thousands.
 const maxPrinted = 20
 
 func (es Errors) Error() string {
@@ -121,12 +121,11 @@ func Quote(s string) string {
 // excerptWidth is the maximum number of characters of a line that an error shows.
 const excerptWidth = 110
 
-// Excerpt returns up to `most` characters of line around the token at column. It escapes unprintable
-// characters. column is in characters, from 1. carets is the line of carets below the token, in terminal
-// columns.
+// Excerpt returns up to `most` characters, but at least 20, of line around the token at column. It escapes unprintable
+// characters. column is in characters, from 1. carets is the line of carets below the token, in terminal columns.
 func Excerpt(line string, column, width, most int) (text, carets string) {
 	most = max(20, most)
-	// Decode only the part that is shown: the line may be a megabyte long.
+	// Stop after the part that is shown: the line may be a megabyte long.
 	var runes []string
 	i, first, n := 0, 0, 0
 	if len(line) > most && utf8.RuneCountInString(line) > most {
@@ -172,8 +171,7 @@ func Excerpt(line string, column, width, most int) (text, carets string) {
 // Nearest returns the candidate that word probably means, or "". Of equally near candidates it returns the
 // first.
 func Nearest(word string, candidates []string) string {
-	// The time that distance takes is proportional to the product of the two lengths. No known key is longer than 64
-	// bytes.
+	// With long words, `distance` would take too much time. No known key is longer than 64 bytes.
 	if word == "" || len(word) > 64 {
 		return ""
 	}
@@ -205,7 +203,7 @@ func distance(word, meant string) int {
 	return d
 }
 
-// DidYouMean returns the hint for an unknown word: the nearest candidate, or all candidates if there are few.
+// DidYouMean returns the hint for an unknown word: the nearest candidate, or all candidates if there are few, or "".
 func DidYouMean(word string, candidates []string) string {
 	if n := Nearest(word, candidates); n != "" {
 		return fmt.Sprintf("did you mean %q?", n)

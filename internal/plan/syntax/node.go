@@ -91,8 +91,8 @@ func (n *Node) shown() (line string, column, width int) {
 	return unmasked(n.Src.line(n.Line), n.Col, n.Width)
 }
 
-// From returns a copy of n whose place is character col of the value, counted from 1. It returns n itself if the source
-// does not contain the value unchanged.
+// From returns a copy of n whose place is character col of the value, counted from 1. It returns n itself if col is 1
+// or beyond the value, or if the source does not contain the value unchanged.
 func (n *Node) From(col int) *Node {
 	text := []rune(n.Text)
 	if col < 2 || col > len(text) || n.Kind != ScalarNode || n.Src == nil {

@@ -49,7 +49,7 @@ var sizeUnits = []struct {
 
 var durationUnits = []string{"ns", "us", "ms", "s", "m", "h", "µs", "μs"}
 
-// durationWords maps common spellings to time units. Edit distance alone would turn "sec" into "us".
+// durationWords maps common spellings to time units. Most of them differ too much from the units for Nearest.
 var durationWords = map[string]string{
 	"sec": "s", "secs": "s", "second": "s", "seconds": "s", "S": "s",
 	"min": "m", "mins": "m", "minute": "m", "minutes": "m", "M": "m",
@@ -180,7 +180,8 @@ func ParsePercent(s string) (Percent, error) {
 	return Percent(f), nil
 }
 
-// ParseNumber reads a number of up to 15 digits, optionally followed by k (thousand) or M (million).
+// ParseNumber reads a number with up to 15 digits on each side of the decimal point, optionally followed by k
+// (thousand) or M (million).
 func ParseNumber(s string) (n float64, ok bool) {
 	factor := 1.
 	for suffix, times := range map[string]float64{"k": 1e3, "M": 1e6} {
@@ -247,7 +248,7 @@ func (p Percent) String() string {
 	if strings.HasPrefix(s, "-") {
 		sign, s = "-", s[1:]
 	}
-	if strings.ContainsAny(s, "IN") { // infinity, not a number
+	if strings.ContainsAny(s, "IN") { // infinity or NaN
 		return sign + s + "%"
 	}
 	whole, frac, _ := strings.Cut(s, ".")

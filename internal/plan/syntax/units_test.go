@@ -118,7 +118,7 @@ func TestUnitsTakeAnything(t *testing.T) {
 	})
 }
 
-// The types implement the text interfaces of YAML and JSON.
+// In YAML and JSON, the types are written and read as text.
 func TestUnitsAreText(t *testing.T) {
 	type all struct {
 		Size     Size     `yaml:"size" json:"size"`

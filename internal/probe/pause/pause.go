@@ -42,8 +42,8 @@ type reading struct {
 	waits waits
 }
 
-// waits contains the times that threads of this process have waited for a CPU: own of the thread that ticks, others by
-// thread id. It is empty if the times are unknown.
+// waits contains the times that threads of this process have waited for a CPU: `own` is the time of the thread that
+// ticks, and `others` are the times of the other threads by thread id. It is empty if the times are unknown.
 type waits struct {
 	own    time.Duration
 	others map[int]time.Duration

@@ -59,7 +59,7 @@ func (c *fakeClock) pass(ran, slept time.Duration) {
 	c.ran, c.slept = c.ran+ran, c.slept+slept
 }
 
-// Take returns a pause as soon as the process runs again, even if the tick that detects the pause is late.
+// If the tick that detects a pause is late, Take waits for the tick and returns the pause.
 func TestTakeWaitsForALateTick(t *testing.T) {
 	c := &fakeClock{step: make(chan struct{}), done: make(chan struct{})}
 	w := watch(c)

@@ -31,7 +31,7 @@ const (
 	// mostFrames is the number of frames of a stack that are kept, from the innermost one.
 	mostFrames = 64
 	// mostStacks is the size of the kernel's table of stacks. Two stacks with the same hash cannot both be in it, so
-	// the table is much larger than the number of stacks.
+	// the table is much larger than the expected number of stacks.
 	mostStacks = 1 << 15
 	// mostLooks limits how often the mappings of a process are read, because that costs time. One reading is not
 	// enough, because a new process may not have loaded its program and libraries yet.
@@ -159,7 +159,8 @@ func Profile(pids func() []int) (stop func() ([]byte, error), err error) {
 	}, nil
 }
 
-// noStack replaces the id of a stack that the kernel could not store because another stack has the same hash.
+// noStack replaces the id of a stack that was not recorded; see NoStack. It is the kernel's result if another stack has
+// the same hash.
 const noStack = -int32(unix.EEXIST)
 
 // atSample returns the program for a sample. It also counts samples of other processes, without stacks, because pids

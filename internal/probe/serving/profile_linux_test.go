@@ -108,7 +108,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// A process that uses no CPU time has no profile.
+// If the processes use no CPU time, there is no profile.
 func TestProfileNothing(t *testing.T) {
 	needsRoot(t)
 	stop, err := Profile(func() []int { return []int{1 << 22} })

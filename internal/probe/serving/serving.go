@@ -1,5 +1,6 @@
-// Package serving measures how long requests are at a server, and how long its threads are in system calls on files.
-// Small eBPF programs sum the times in the kernel, so no events can be lost.
+// Package serving measures how long requests are at a server, and how long its threads are in system calls on files. It
+// also profiles processes. Small eBPF programs sum times and count samples in the kernel, so there is no buffer of
+// events that could overflow.
 package serving
 
 // A Protocol determines how the requests of a server are detected.

@@ -129,8 +129,7 @@ func TestNBD(t *testing.T) {
 	}
 }
 
-// The reads and writes of sftp-server's files are calls on files. The reads and writes of its standard input and output
-// are not.
+// With SFTP, a read is a call on a file, unless it is from the standard input. With Threads, it never is.
 func TestSFTP(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x")
 	if err := os.WriteFile(file, make([]byte, 4<<20), 0o600); err != nil {

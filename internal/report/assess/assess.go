@@ -36,21 +36,21 @@ type SentenceKind string
 const (
 	SaysNothing SentenceKind = "nothing"      // there is nothing to compare
 	SaysSum     SentenceKind = "sum"          // counts of verdicts, and problems that checks found
-	SaysMemory  SentenceKind = "memory"       // the baseline is served from memory, not from a device
+	SaysMemory  SentenceKind = "memory"       // a reference is served from memory, not from a device
 	SaysLoss    SentenceKind = "loss"         // a target is worse
-	SaysStages  SentenceKind = "stages"       // the stage in which an I/O takes longer
+	SaysStages  SentenceKind = "stages"       // the stages in which an I/O takes longer
 	SaysInvalid SentenceKind = "invalid"      // invalid results
 	SaysFailed  SentenceKind = "failed"       // a target without a result
 	SaysUnsure  SentenceKind = "inconclusive" // more rounds are needed for a verdict
-	SaysUnlike  SentenceKind = "not ranked"   // targets that cannot be ranked
+	SaysUnlike  SentenceKind = "not ranked"   // targets that are not ranked because their durability differs
 	SaysShare   SentenceKind = "share"        // share of a network's rate, or ratio to a target other than the reference
 	SaysUneven  SentenceKind = "uneven"       // clients with unequal shares
 	SaysPath    SentenceKind = "fast path"    // whether a repeated operation took the fast path
 	SaysBest    SentenceKind = "best way"     // the fastest part size and concurrency
-	SaysLazy    SentenceKind = "lazy"         // the gain from using a volume before it is fully copied
+	SaysLazy    SentenceKind = "lazy"         // costs and gains of using a volume before it is fully copied
 	SaysGain    SentenceKind = "gain"         // a target is better
 	SaysSame    SentenceKind = "same"         // the difference is within the margin
-	SaysNoise   SentenceKind = "noise"        // values that vary between trials
+	SaysNoise   SentenceKind = "noise"        // values that vary too much between trials
 )
 
 var sentenceOrder = []SentenceKind{SaysNothing, SaysSum, SaysMemory, SaysLoss, SaysStages, SaysInvalid, SaysFailed, SaysUnsure, SaysUnlike, SaysShare, SaysUneven, SaysPath, SaysBest, SaysLazy, SaysGain, SaysSame, SaysNoise}
@@ -60,7 +60,7 @@ type Figure struct {
 	Target   string         `json:"target"`
 	Workload string         `json:"workload"`
 	Metric   string         `json:"metric"`
-	Against  string         `json:"against,omitempty"` // target that Ratio is relative to; "" if there is no ratio
+	Against  string         `json:"against,omitempty"` // target that Ratio is relative to, if any
 	Ratio    *stat.Interval `json:"ratio,omitempty"`   // nil if there is no ratio
 }
 

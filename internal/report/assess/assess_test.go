@@ -47,9 +47,9 @@ type assessCase struct {
 	rounds  int // 0 means 8
 	cells   []reporttest.CellSpec
 	change  func(*iotax.Run, []*iotax.Trial)
-	kind    SentenceKind // of the expected sentence; "" means the answer
+	kind    SentenceKind // of the expected sentence; "" means any sentence in causeCases, and otherwise the answer
 	want    string       // a part of that sentence; if kind is set, "" means that no sentence has that kind
-	without string       // must not occur in any sentence
+	without string       // in causeCases: must not occur in any sentence except the sum
 }
 
 func (c assessCase) report() *report.Report {
@@ -60,7 +60,7 @@ func (c assessCase) report() *report.Report {
 	return report.New(run, trials)
 }
 
-// causeCases returns cases for the causes in the answer.
+// causeCases returns cases for the causes in sentences.
 func causeCases() map[string]assessCase {
 	disk := reporttest.Reads("disk", 10000, nil)
 	finding := func(target string, iops float64, rule rules.Rule) reporttest.CellSpec {

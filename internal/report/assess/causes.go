@@ -63,8 +63,8 @@ func (a *assessing) causes(cells []assessed) ([]Cause, []int) {
 	return out, slices.Compact(notes)
 }
 
-// why returns the reasons for a cell's result. A finding is not a reason if at most half of the trials have it, or if
-// the reference has it too.
+// why returns the reasons for a cell's result. A finding that the reference has too is not a reason. For the findings
+// that count, see found.
 func (a *assessing) why(c assessed) []reason {
 	if known, ok := a.reasons[c.r]; ok {
 		return known
@@ -91,7 +91,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 	if name, x, ok := a.lineShare(c); ok && worse {
 		x, copies := a.withCopies(c, x)
 		switch text, sure := ofLine(x); {
-		case !sure || text == "" || x.Lo > lineAtMost: // the share is inconclusive, or too high to explain a loss
+		case !sure || text == "" || x.Lo > lineAtMost: // the share allows no conclusion, or is too high to explain a loss
 		default:
 			rule, with := "line-rate", ""
 			if x.Estimate <= lineIsNoLimit {
@@ -293,8 +293,9 @@ func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok 
 	return "the line rate", stat.Median(xs), true
 }
 
-// withCopies returns the share of the network that a storage server uses when data is written to it, and the number
-// of further copies. A server that replicates data receives each byte once and sends it once for each further copy.
+// withCopies returns the share of the network's rate that a storage server needs to send further copies of written
+// data, and the number of these copies. A server that replicates data receives each byte once and sends it once for
+// each further copy. Without further copies, withCopies returns share and 0.
 func (a *assessing) withCopies(c assessed, share stat.Interval) (stat.Interval, int) {
 	kept, _, _ := strings.Cut(a.Target(c.r.Target).Facts[iotax.FactS3Copies], ",")
 	n, err := strconv.Atoi(kept)
@@ -314,7 +315,8 @@ func copiesText(n int) string {
 	return fmt.Sprintf("%d copies", n)
 }
 
-// lines adds sentences about the shares that no sentence about a loss mentions.
+// lines adds sentences about shares. It omits a share of a network's rate that allows a conclusion about a loss: see
+// findReasons.
 func (a *assessing) lines(cells []assessed) {
 	open := Sentence{Kind: SaysUnsure}
 	var parts []string

@@ -15,7 +15,7 @@ import (
 )
 
 // answer returns the answer in a sentence: the largest confirmed loss, otherwise the largest gain, otherwise that no
-// difference was found, otherwise why nothing can be compared.
+// difference was found or that the comparisons are undecided, otherwise why nothing can be compared.
 func (a *assessing) answer(cells []assessed) (out Sentence) {
 	var worst, best *assessed
 	counts := map[stat.Verdict]int{}
@@ -188,7 +188,7 @@ func (a *assessing) named(name string) string {
 }
 
 // than returns a text that compares one cell with its reference: "4k random read is 33× slower than on host disk". If
-// on is not "", the text names the target: "4k random read on guest 9p is …".
+// `on` is not "", the text names the target: "4k random read on guest 9p is …".
 func than(c assessed, number func(format.Contrast, stat.Interval) string, on string) string {
 	s := format.Work(c.s.Workload, format.Label(c.s.Metric))
 	if on != "" {
@@ -197,7 +197,8 @@ func than(c assessed, number func(format.Contrast, stat.Interval) string, on str
 	return fmt.Sprintf("%s is %s than on %s", s, number(format.ContrastOf(c.s.Metric, c.s.Better, c.s.Unit), c.r.Ratio.Interval), c.r.Against)
 }
 
-// compared adds sentences about losses and gains. Cells of a target with the same causes share a sentence.
+// compared adds sentences about losses and gains. Cells of a target with the same verdict, reference and causes share a
+// sentence.
 func (a *assessing) compared(cells []assessed) {
 	pick := slices.Clone(cells)
 	slices.SortStableFunc(pick, func(x, y assessed) int { return cmp.Compare(distance(y.r), distance(x.r)) })
@@ -305,7 +306,7 @@ var conditions = map[string]string{
 	rules.NoRatio.ID:          "a value has no logarithm",
 }
 
-// failed adds sentences about the targets without a result.
+// failed adds sentences about the cells without a result. A target that could not be opened has one sentence.
 func (a *assessing) failed(cells []assessed) {
 	opened := map[string]bool{}
 	for _, c := range cells {
@@ -417,8 +418,8 @@ func (a *assessing) unlike(cells []assessed) {
 	}
 }
 
-// unevenBelow is a threshold for the ratio of the slowest client's rate to the fastest client's. A cell with a lower
-// ratio is reported as uneven.
+// unevenBelow is a threshold for the ratio of the slowest client's rate to the fastest client's. A cell is reported as
+// uneven if the whole interval of its ratio is lower.
 const unevenBelow = 0.8
 
 // uneven adds a sentence for each target and workload whose clients get unequal shares at the largest number of

@@ -124,8 +124,9 @@ func TestEveryAnswer(t *testing.T) {
 	}
 }
 
-// everySentence lists the text of each possible sentence as it is in the source, the case in which it must appear,
-// and a similar case in which it must not. The cases are from the tables for answers, causes and sentences.
+// everySentence lists the text of each possible sentence or part of a sentence as it is in the source, the case in
+// which it must appear, and a similar case in which it must not. The cases are from the tables for answers, causes and
+// sentences.
 var everySentence = []struct{ says, stands, silent string }{
 	{"The expectation is %s.", "answer/expectation", "answer/expected and no trial"},
 	{"All %d expectations are met.", "answer/met", "answer/expectation"},

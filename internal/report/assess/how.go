@@ -338,7 +338,7 @@ func Objects(r *report.Report) string {
 }
 
 // Heading returns the workload's name with the number of rounds, the state of the caches, and the number of discarded
-// trials.
+// rounds.
 func Heading(r *report.Report, s report.Section) string {
 	h := s.Workload + " · " + format.Plural(r.Protocol.Rounds[s.Workload], r.Counted())
 	if s.Open != "" {

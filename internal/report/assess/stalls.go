@@ -12,11 +12,11 @@ import (
 )
 
 // stallShare is the minimum share of a cell's total I/O time that I/Os above 100 ms must take for the cell to be
-// reported.
+// reported, unless its stalls recur.
 const stallShare = 0.01
 
-// Stalls returns a sentence for each cell whose I/Os stalled: either stalls recur regularly in most trials, or I/Os
-// above 100 ms take much of the I/O time. The numbers are medians over the trials.
+// Stalls returns a sentence for each cell and direction whose I/Os stalled: either stalls recur regularly in most
+// trials, or I/Os above 100 ms take at least stallShare of the I/O time. The numbers are medians over the trials.
 func Stalls(r *report.Report) (out []string) {
 	trials := r.Counting()
 	seen := map[report.Cell]bool{}

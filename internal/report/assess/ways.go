@@ -47,9 +47,9 @@ func (a *assessing) of(x, y way, alpha float64) (stat.Interval, bool) {
 	return i, err == nil
 }
 
-// fastestParts adds a sentence about the combination of part size and concurrency with the fastest uploads. It also
-// names the combinations that may be as fast. Because of a Bonferroni correction, all intervals contain their true
-// ratios at the same time with a probability of at least 1 − α.
+// fastestParts adds a sentence for each group of comparable uploads, about the combination of part size and concurrency
+// that is fastest. It also names the combinations that may be as fast. Because of a Bonferroni correction, all
+// intervals contain their true ratios at the same time with a probability of at least 1 − α.
 func (a *assessing) fastestParts() {
 	all := a.ways("object", iotax.ValueUploadBandwidth, iotax.FactPart)
 	for _, t := range a.Targets() {

@@ -57,7 +57,7 @@ func inside(es []xml.StartElement) error {
 				}
 			case "d":
 				if strings.ContainsAny(a.Value, "hz") {
-					continue // a swatch: its coordinates are relative
+					continue // closed paths are not checked
 				}
 				for _, command := range commands.FindAllStringSubmatch(a.Value, -1) {
 					for i, n := range strings.Fields(command[2]) {

@@ -12,7 +12,8 @@ import (
 )
 
 // answer summarizes the comparison in a sentence: the largest confirmed loss, otherwise the largest gain. If there is
-// neither, it reports that nothing changed, that no change was found yet, or that nothing can be judged.
+// neither, it reports that nothing changed, that no change was found yet, that nothing can be judged, or that the runs
+// have nothing in common.
 func (c *Comparison) answer() string {
 	var best *Change
 	worst := c.worst()
@@ -167,8 +168,8 @@ func (c *Comparison) Gate() string {
 	return s + strings.Join(c.Reasons, "; ") + "."
 }
 
-// Notes returns the findings of all rows in the order of the rows, and the note numbers of each cell. Equal findings
-// of several cells become one note.
+// Notes returns the findings of all rows in the order of the rows, and the note numbers of each row. Equal findings of
+// several rows become one note.
 func (c *Comparison) Notes() ([]report.Note, map[CellMetric][]int) {
 	var notes []report.Note
 	refs := map[CellMetric][]int{}

@@ -428,8 +428,8 @@ func (c *Comparison) summarize() {
 	}
 }
 
-// gate decides whether the comparison fails, and why. It also fails if B lacks a valid number that A has, because a
-// target that no longer starts is not a success.
+// gate decides whether the comparison fails, and why. It also fails if nothing could be compared, or if B lacks a valid
+// number that A has, because a target that no longer starts is not a success.
 func (c *Comparison) gate(a side) {
 	if c.FailOn == FailOnNothing {
 		return

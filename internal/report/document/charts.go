@@ -200,7 +200,7 @@ func huesOf(r *report.Report) map[string]int {
 // mostDots is the maximum number of dots in a chart row, not counting discarded trials and outliers.
 const mostDots = 200
 
-// trialsChart draws a dot for each trial of a section, with the first round at the top.
+// trialsChart draws the trials of a section as dots (see mostDots), with the first round at the top.
 func trialsChart(r *report.Report, s *report.Section) block.Chart {
 	c := chart.Rows{Title: "Every trial, " + format.Subject(s.Workload, s.Label)}
 	top, last := 0.0, 0
@@ -400,7 +400,7 @@ func secondTicks(most float64) (ticks []chart.Tick) {
 }
 
 // thinnedSeries returns a point for each value, at the middle of its interval. If there are more than `most` points, it
-// keeps only the minimum and the maximum of neighbouring points, so that stalls remain visible.
+// keeps only the minimum and the maximum of each group of neighbouring points, so that stalls remain visible.
 func thinnedSeries(s iotax.Series, most int) []chart.Point {
 	var all []chart.Point
 	from := 0.0
@@ -430,8 +430,8 @@ func thinnedSeries(s iotax.Series, most int) []chart.Point {
 	return out
 }
 
-// costCharts returns a chart of the targets' speed, and a chart for each resource of this host that the workload
-// used. Each chart has a bar for each target.
+// costCharts returns charts of the targets' speed, of the CPU time of this host per I/O, and of the memory of the
+// targets' servers, each with a bar for each target. It omits a chart without positive values.
 func costCharts(c *report.Cost, hues map[string]int) (out []block.Chart) {
 	for _, q := range []struct {
 		label, unit, caption string
@@ -466,8 +466,8 @@ func costCharts(c *report.Cost, hues map[string]int) (out []block.Chart) {
 	return out
 }
 
-// waterfallChart draws a bar for each layer. Each bar starts at the end of the previous one. On the logarithmic axis,
-// the lengths of the bars add up to the total.
+// waterfallChart draws a bar for each layer, which starts at the end of the previous bar, and a bar for the total. On
+// the logarithmic axis, the lengths of the layers' bars add up to that of the total.
 func waterfallChart(w report.Waterfall, counted string) block.Chart {
 	d := chart.Rows{Title: "What each layer costs, " + format.Subject(w.Workload, w.Label), Zero: 1}
 	lo, hi, at := 1.0, 1.0, 1.0
@@ -544,8 +544,8 @@ func curveChart(c report.Curve, title string, hues map[string]int) block.Chart {
 	return block.Chart{Name: "load", Drawing: p, Caption: "Solid lines are means, dashed ones the 99th percentile."}
 }
 
-// scalingChart plots a metric against the number of clients. A second line shows ideal scaling, in which clients do not
-// slow each other down.
+// scalingChart plots a metric against the number of clients. If more is better, a second line shows ideal scaling, in
+// which clients do not slow each other down.
 func scalingChart(c report.Scaling, title string, hues map[string]int) block.Chart {
 	p := chart.Plot{Title: title, Height: 220, Desc: "The table holds the same numbers."}
 	hue := hues[c.Points[0].Target]
@@ -565,7 +565,7 @@ func scalingChart(c report.Scaling, title string, hues map[string]int) block.Cha
 	if c.Better == iotax.Up {
 		first := c.Points[0]
 		for _, pt := range c.Points {
-			if y := first.Value.Estimate * float64(pt.Clients) / float64(first.Clients); y <= 2*top { // a higher ideal line would flatten the others
+			if y := first.Value.Estimate * float64(pt.Clients) / float64(first.Clients); y <= 2*top { // a higher ideal line would flatten the measured one
 				ideal.Points = append(ideal.Points, chart.Point{X: float64(pt.Clients), Y: y})
 				top = math.Max(top, y)
 			}

@@ -84,7 +84,7 @@ type comparison struct {
 	findings, notes []block.Note
 }
 
-// page returns the form with everything under headings.
+// page returns the form for a page, with the details under headings.
 func (c *comparison) page() []block.Block {
 	out := []block.Block{c.sides()}
 	if c.Other != "" {

@@ -13,8 +13,8 @@ import (
 	"iotax/stat"
 )
 
-// detailed returns everything below the answer: sentences, tables, notes, and how the run was measured. p is nil for
-// text output.
+// detailed returns everything below the answer: sentences, tables, notes, and how the run was measured. p is nil unless
+// the document is a page.
 func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block) {
 	if len(a.Sentences) > 1 {
 		l := block.List{}

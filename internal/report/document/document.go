@@ -1,4 +1,4 @@
-// Package document converts reports to short documents that fit on one screen, and to documents with all numbers.
+// Package document converts reports and comparisons to documents: short ones for one screen, and ones with all numbers.
 package document
 
 import (
@@ -158,7 +158,7 @@ func (c cell) invalidBy(r *report.Report) string {
 // cached reports whether the cell is invalid because its data came from a cache.
 func (c cell) cached(r *report.Report) bool { return slices.Contains(atCaches, c.invalidBy(r)) }
 
-// mostLines is the maximum number of lines for the layout's tables, or for expectations, in the short document.
+// mostLines is about the maximum number of lines in the short document for the layout's tables, and for expectations.
 const mostLines = 15
 
 // Short returns the short document. A tight document has fewer notes, and mentions causes only in its line of warnings.
@@ -313,7 +313,7 @@ func steal(r *report.Report) float64 {
 	return stat.Median(xs).Estimate
 }
 
-// quoted is the trial length of the command that the step Redo proposes.
+// quoted is the trial length in the command of the step "Redo".
 const quoted = 10 * time.Second
 
 // spent reports whether workloads stopped early only after all their rounds, so that there is nothing to resume. It

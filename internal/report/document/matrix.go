@@ -18,11 +18,11 @@ import (
 
 const (
 	mostColumns = 4  // maximum number of workloads as columns; if there are more, targets become the columns unless they are at least as many
-	mostRows    = 12 // maximum number of compared targets as rows; those with the largest losses remain
-	mostAcross  = 8  // maximum number of workloads as rows; small, because target names in the header take several lines
+	mostRows    = 12 // compared targets that remain as rows if there are at least two more: those with the largest losses
+	mostAcross  = 8  // the same for workloads as rows; small, because target names in the header take several lines
 	mostNotes   = 5
 	fewNotes    = 2 // maximum number of notes in a tight document
-	mostUnsure  = 2 // up to this many too noisy cells, their notes contain the interval; one more cell if only one target is compared
+	mostUnsure  = 2 // if at most this many cells are too noisy, their notes contain the interval; one more if only one target is compared
 )
 
 // matrix returns a table of the loss of each target under each workload, followed by the counts of verdicts and by

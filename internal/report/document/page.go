@@ -27,8 +27,7 @@ type page struct {
 	trend     func(compare.CellMetric) string
 }
 
-// Page returns the document with all details for a page. trend returns the address of a number's trend and may be
-// nil.
+// Page returns the document with all details for a page. trend returns the address of a number's trend and may be nil.
 func Page(r *report.Report, trend func(compare.CellMetric) string) (block.Document, error) {
 	p := &page{trials: r.Counting(), hues: huesOf(r), trend: trend}
 	var err error
@@ -65,8 +64,8 @@ func when(r *report.Report) string {
 	return strings.Join(parts, ", ")
 }
 
-// top returns the blocks after the banner: the machine, the tiles, the next steps, and all ratios as a plot and as a
-// table.
+// top returns the blocks that follow those of first: the machine, the job, the tiles, the next steps, and all ratios as
+// a plot and as a table.
 func (p *page) top(r *report.Report, answer assess.Sentence) (out []block.Block) {
 	for _, s := range []string{assess.Environment(r), assess.Job(r)} {
 		if s != "" {
@@ -420,8 +419,8 @@ func pairs(m map[string]string) []block.Block {
 // mostListed is the maximum number of trials that a page lists.
 const mostListed = 2000
 
-// listedTrials returns the trials for the table, in order of Seq. If there are too many, it prefers trials without a
-// result, then early ones.
+// listedTrials returns the trials for the table, in order of Seq. If there are too many, it prefers failed and
+// discarded trials, then early ones.
 func listedTrials(all []*report.Trial) []*report.Trial {
 	if len(all) <= mostListed {
 		return all
@@ -488,8 +487,8 @@ func everyTrial(r *report.Report) (out []block.Block) {
 		format.Plural(len(r.Trials), "trial"), failed, discarded), Blocks: []block.Block{t}})
 }
 
-// with inserts a chart below the heading, which must be the first of the blocks. For text output, in which p is nil, it
-// returns blocks unchanged.
+// with inserts a chart below the heading, which must be the first of the blocks. If p is nil or the chart has no
+// drawing, it returns blocks unchanged.
 func (p *page) with(c block.Chart, blocks []block.Block) []block.Block {
 	if p == nil || c.Drawing == nil {
 		return blocks

@@ -17,7 +17,7 @@ import (
 	"iotax/stat"
 )
 
-// Thinning a long series keeps its minimum and maximum.
+// Thinning a long series keeps its minimum and the order of its points.
 func TestThinnedSeries(t *testing.T) {
 	long := iotax.Series{}
 	for i := range 3600 {
@@ -128,7 +128,7 @@ func TestWaterfallAddsUp(t *testing.T) {
 	}
 }
 
-// If there are too many trials, the page lists all trials without a result and some of the others.
+// If there are too many trials, the page lists all failed trials and some of the others.
 func TestListedTrials(t *testing.T) {
 	var all []*report.Trial
 	for i := range 3 * mostListed {

@@ -15,7 +15,7 @@ import (
 // mostExplained is the maximum number of workloads whose stages the short document shows.
 const mostExplained = 2
 
-// stageLines returns a table for each workload that shows the stages of each target on one line.
+// stageLines returns a table of stages for each of the first mostExplained workloads, with one line for each target.
 func stageLines(r *report.Report) (out []block.Block) {
 	for i, x := range r.Explanations {
 		if i == mostExplained {

@@ -15,8 +15,8 @@ import (
 	"iotax/internal/report/format"
 )
 
-// Benchfmt writes the valid trials in the Go benchmark format, which benchstat reads. Each trial has one line for each
-// direction of I/O:
+// Benchfmt writes the valid trials in the Go benchmark format, which benchstat reads. Each trial has one line for
+// headline values without a direction, and one for each direction of I/O:
 //
 //	BenchmarkIO/workload=4k_random_read/target=host_disk/io=read 48213 48213 IOPS 1.97e+08 B/s 0.00066 sec/op
 //

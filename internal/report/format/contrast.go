@@ -32,7 +32,7 @@ func ContrastOf(metric string, better iotax.Better, unit string) Contrast {
 
 const (
 	asTimes   = 1.2  // larger differences are printed as a multiple, smaller ones as a percentage
-	noPercent = 2    // larger bounds are never printed as a percentage
+	noPercent = 2    // Interval never prints larger bounds as a percentage
 	atAll     = 5e-4 // smaller differences are printed as "the same"
 )
 
@@ -88,8 +88,8 @@ func (c Contrast) Multiple(i stat.Interval) (value, brackets string) {
 	return value, brackets
 }
 
-// OfBaseline formats a ratio as a percentage of the baseline: "47 % [45–50]". If the interval is too wide or the
-// estimate is infinite, it returns the text of Ratio and no brackets.
+// OfBaseline formats a ratio as a percentage of the baseline: "47 % [45–50]". Ratios of at least 10 become multiples.
+// If the interval is too wide or the estimate is infinite, it returns the text of Ratio and no brackets.
 func OfBaseline(i stat.Interval) (value, brackets string) {
 	if wide(i) || math.IsInf(i.Estimate, 0) {
 		return Ratio(i), ""

@@ -53,7 +53,7 @@ const NBSP = "\u00a0"
 // Figures matches numbers together with their units and intervals.
 var Figures = regexp.MustCompile(`(± )?\d[\d.]*[kM]?[×x]? ((%|[KMG]iB(/s)?|[mµn]?s\b)( \[[^\]]*\])?|\[[^\]]*\])|± \d[\d.]*`)
 
-// Bind replaces spaces between numbers and their units with NBSP.
+// Bind replaces the spaces inside the matches of Figures with NBSP.
 func Bind(s string) string {
 	return Figures.ReplaceAllStringFunc(s, func(m string) string { return strings.ReplaceAll(m, " ", NBSP) })
 }

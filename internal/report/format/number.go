@@ -56,7 +56,7 @@ func ScaleOf(unit string, v float64) Scale {
 
 // Places returns the decimal place for rounding x, as an exponent of ten. half is the uncertainty of x. x is rounded at
 // the first digit of half, or one digit further to the right if this digit is 1. If half is NaN, x is rounded at its
-// second digit. If half is 0, x is rounded at its fourth digit. Rounding keeps at most four digits of x.
+// second digit. If half is 0, x is rounded at its fourth digit. Rounding keeps one to four digits of x.
 func Places(x, half float64) int {
 	first := func(v float64) int {
 		if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {

@@ -125,7 +125,7 @@ func Percent(x float64) string {
 // Cached is the text for a number that a cache produced.
 const Cached = "cached"
 
-// Verdict returns the text of a verdict. If short is set, it abbreviates some verdicts.
+// Verdict returns the text of a verdict. If short is set, it abbreviates BelowMargin.
 func Verdict(v stat.Verdict, short bool) string {
 	if short && v == stat.BelowMargin {
 		return "below margin"

@@ -121,7 +121,7 @@ func TestPageInBrowser(t *testing.T) {
 	v.quiet()
 }
 
-// Numbers of any length do not touch each other in the plot.
+// Long numbers do not touch each other in the plot.
 func TestLongFigures(t *testing.T) {
 	run, trials := reporttest.RunOf(6, reporttest.ReadMetrics, reporttest.Reads("a", 100_000, nil), reporttest.Reads("b", 1060, func(c *reporttest.CellSpec) { c.Noise = .08 }))
 	v := visiting(t, written(t, report.New(run, trials)))
@@ -140,7 +140,7 @@ func TestLongFigures(t *testing.T) {
 	}
 }
 
-// The page of a comparison passes the same checks as the page of a report.
+// The page of a comparison is readable and accessible on a desktop and a phone, and its plot can be saved.
 func TestComparisonInBrowser(t *testing.T) {
 	var page bytes.Buffer
 	c := comparedAsPage(compare.Options{FailOn: compare.FailOnWorse})
@@ -175,8 +175,8 @@ func TestComparisonInBrowser(t *testing.T) {
 	v.quiet()
 }
 
-// The answer, the banner and the tiles fit on the first screen of a desktop and of a phone, however much text there
-// is. The plot follows, then at most five sentences. All other sentences are in a fold that opens without scripts.
+// The answer, the banner and the tiles fit on the first screen of a desktop and of a phone, however much text there is.
+// At most six further sentences are visible. All others are in a fold that opens without scripts.
 func TestFirstScreen(t *testing.T) {
 	long.Test(t)
 	line := report.New(reporttest.ThroughALine())
@@ -272,7 +272,7 @@ const firstScreen = `(() => {
     Said: [...document.querySelectorAll(".said li")].filter(shown).map(words), Folded: more.some(d => !d.open) });
 })()`
 
-// wordy returns a report with long names in which each check reports a problem.
+// wordy returns a report with long names and many findings.
 func wordy() *report.Report {
 	var cells []reporttest.CellSpec
 	rules := []string{"steal", "not-steady", "cache-served", "blocking-submit", "throttle-step", "short-trial", "depth-not-reached"}
@@ -289,8 +289,8 @@ func wordy() *report.Report {
 	return report.New(reporttest.RunOf(6, nil, cells...))
 }
 
-// Each classic layout is readable on a desktop and on a phone, in the light and the dark theme. Every layout includes
-// the bars for CPU and memory.
+// Each classic layout is readable on a desktop and on a phone, in the light and the dark theme. It shows at least ten
+// rows and bars.
 func TestLayoutsInBrowser(t *testing.T) {
 	long.Test(t)
 	pages := map[string][]byte{}
@@ -447,7 +447,7 @@ func drawings(t *testing.T) []string {
 
 var kindOfDrawing = regexp.MustCompile(`(?:block\.Chart\{|\{\{)Name: "([a-z]+)"`)
 
-// Each drawing can be saved as a self-contained SVG file and as a PNG file.
+// Each kind of drawing can be saved as a self-contained SVG file and as a PNG file.
 func TestSaveDrawings(t *testing.T) {
 	v := visiting(t, written(t, whole()))
 	drawn, err := strconv.Atoi(v.Eval(`String(document.querySelectorAll("[data-save]").length)`))

@@ -26,7 +26,7 @@ func comparedAsPage(o compare.Options) *compare.Comparison {
 	return compare.Of(report.New(reporttest.EarlierRun()), report.New(reporttest.Later()), o)
 }
 
-// A page can compare several runs with A, each under its own letter. Notes are numbered consecutively.
+// A page can compare several runs with A, each under its own letter. No two notes have the same number.
 func TestComparePageOfSeveral(t *testing.T) {
 	b := comparedAsPage(compare.Options{Letter: "B"})
 	c := comparedAsPage(compare.Options{Letter: "C"})

@@ -62,7 +62,7 @@ func apart(x, y rgb) float64 {
 	return math.Sqrt((l-m)*(l-m) + (a-c)*(a-c) + (b-d)*(b-d))
 }
 
-// sights maps kinds of colour vision to the matrices that simulate them. In each kind except the first, one type of
+// sights maps kinds of colour vision to the matrices that simulate them. In each kind except "all cones", one type of
 // cone is absent (Machado, Oliveira and Fernandes 2009, severity 1).
 var sights = map[string][3][3]float64{
 	"all cones":    {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},

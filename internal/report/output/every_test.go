@@ -22,7 +22,8 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// Any two runs can be compared and written in every format, whatever their names and numbers are.
+// Any two runs can be compared, and the result written as text, Markdown and JSON, whatever their names and numbers
+// are.
 func TestCompareAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.OneOf(rapid.Float64Range(1, 2), rapid.Just(0.), rapid.Just(math.NaN()), rapid.Just(math.Inf(1)), rapid.Just(-1.))
@@ -50,7 +51,7 @@ func TestCompareAnything(t *testing.T) {
 	})
 }
 
-// A verdict that Holm's adjustment withdraws is reported at its row, in the summary and in the JSON.
+// A verdict that Holm's adjustment withdraws is reported in the text and in the JSON.
 func TestHolmIsTold(t *testing.T) {
 	rep := report.New(reporttest.OneOfMany())
 	var plain, js bytes.Buffer
@@ -107,7 +108,7 @@ func TestCurveIsInEveryFormat(t *testing.T) {
 	}
 }
 
-// Every format can be written, whatever failed in the run.
+// The report can be written as JSON, HTML, Markdown and text, whatever failed in the run.
 func TestFormatsOfWhatWentWrong(t *testing.T) {
 	for name, change := range map[string]func(*iotax.Run, []*iotax.Trial){
 		"all failed": func(_ *iotax.Run, ts []*iotax.Trial) {
@@ -155,7 +156,7 @@ func TestObservationsBeyondAreTold(t *testing.T) {
 
 const evil = "<script>alert(1)</script>|`x`\x1b[31mred\x1b]0;title\x07\u202eoverride\u0085[a](javascript:b)\nnew line <img src=x onerror=y>"
 
-// Strings from the plan and the targets are escaped in every format.
+// Strings from the plan and the targets are escaped in HTML, Markdown and text.
 func TestHostileStrings(t *testing.T) {
 	run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat50)
 	name := evil

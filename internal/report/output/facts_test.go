@@ -19,7 +19,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// factsOf returns the texts of blocks: sentences, table headers and cells, notes with their hints, and commands.
+// factsOf returns the texts of blocks: sentences, headings, table cells, notes with their hints, and commands.
 func factsOf(all []block.Block) (out []string) {
 	for _, b := range all {
 		switch b := b.(type) {

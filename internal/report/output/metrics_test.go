@@ -10,8 +10,8 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// Every format shows the requested metrics. These include a quantile of pooled trials, which single trials do not
-// have, and a quantile for which there are too few I/Os.
+// A report of requested metrics can be written in every format, and the short text names the metrics. They include a
+// quantile of pooled trials, which single trials do not have.
 func TestFormatsOfChosenMetrics(t *testing.T) {
 	run, trials := reporttest.Detailed()
 	run.Presentation = &iotax.Presentation{Expect: []iotax.Expectation{{Text: run.Workloads[0].Name + ": iops > 1"}}} // some formats contain only expectations

@@ -40,7 +40,7 @@ var formats = map[string]func(io.Writer, *report.Report, bool) error{
 	"github":   whole(export.GitHub),
 }
 
-// whole adapts a function for a format that always contains all details.
+// whole adapts a function for a format to which `details` does not apply.
 func whole(write func(io.Writer, *report.Report) error) func(io.Writer, *report.Report, bool) error {
 	return func(w io.Writer, r *report.Report, _ bool) error { return write(w, r) }
 }

@@ -239,7 +239,7 @@ func TestLayoutsFit(t *testing.T) {
 	}
 }
 
-// For any width and any names, no line is wider than the terminal.
+// For any width from 40 columns and any names, no line is wider than the terminal.
 func TestTextFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run, trials := reporttest.Fixture()

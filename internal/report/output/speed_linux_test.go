@@ -21,7 +21,7 @@ import (
 )
 
 // study returns a run of the given size. Like real trials, its trials have a dozen values, a histogram and facts, and
-// every twentieth has a finding.
+// about one in twenty has a finding.
 func study(targets, workloads, rounds int) (*iotax.Run, []*iotax.Trial) {
 	r := rand.New(rand.NewPCG(1, 1))
 	run := &iotax.Run{ID: "r", Baseline: "t0", Margin: .05, Precision: .05, Alpha: .028}

@@ -15,8 +15,8 @@ import (
 	"iotax/stat"
 )
 
-// Layout returns the tables of the report's layout, or nil if the report has no layout. The last column contains the
-// notes of each row.
+// Layout returns the tables of the report's layout, or nil if the report has no layout. The last cell of each row
+// refers to the notes of the row.
 func Layout(r *report.Report) []block.Table {
 	make, ok := map[string]func(*report.Report) []block.Table{"tart": tartTables, "repetitions": repetitionTables,
 		"generated": sectionTables, "directions": directionTables}[r.Layout]

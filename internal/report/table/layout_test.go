@@ -88,8 +88,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// If a layout is longer than a screen, the rows with the largest losses remain, with their baselines and without
-// references to notes that are not printed.
+// If a layout is longer than a screen, the rows with the largest losses remain, without references to notes.
 func TestWorst(t *testing.T) {
 	for _, name := range iotax.Layouts {
 		all := Layout(report.New(reporttest.LaidOut(name, reporttest.Hundred)))

@@ -11,8 +11,8 @@ import (
 	"iotax/stat"
 )
 
-// Profile returns a table that lists, for each target, the functions with the largest differences from the target's
-// reference.
+// Profile returns a table that lists the functions of each target with their CPU time and their difference from the
+// target's reference.
 func Profile(x report.Profile) block.Table {
 	t := block.Table{Title: "Where the CPU time goes · " + x.Workload, Head: []string{"function, without those it calls", "CPU time per " + x.Per, "difference", "program"}, Wraps: []int{0, 3}, Least: 3}
 	for _, p := range x.Targets {

@@ -17,7 +17,7 @@ import (
 type grid struct {
 	head         []string
 	rows         [][]string
-	tones        [][]block.Tone // nil if the table has no tones
+	tones        [][]block.Tone // by row; nil for headings and headers
 	heads        map[int]bool   // rows that are headers of the rows below them
 	right, wraps []int
 	least, names int // number of columns that are always shown; minimum width of a column of names
@@ -373,7 +373,7 @@ func (t *writer) grid(g grid, ws []int, ruled bool) {
 	for i, r := range append([][]string{g.head}, g.rows...) {
 		head := i == 0 || g.heads[i-1]
 		if i == 0 && (len(g.rows) > 0 && (g.heads[0] || g.heads[1]) || strings.Join(r, "") == "") {
-			continue // the rows have their own headers
+			continue // the rows have their own headers, or the header is empty
 		}
 		if len(r) < len(g.head) {
 			if i > 0 && (g.heads[i]) {

@@ -54,7 +54,8 @@ func (t *writer) inGroups(b block.Table) {
 	}
 }
 
-// stacked writes the first cell of each row on its own line, and the other cells below it, each with its header.
+// stacked writes the first cell of each row on its own line, and below it the other cells that have a value, most of
+// them with their header.
 func (t *writer) stacked(g grid) {
 	head := g.head
 	for i, r := range g.rows {

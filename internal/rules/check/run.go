@@ -191,8 +191,9 @@ func below(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// ownMount reports whether the user probably expects a separate disk, because the directory is a mount point or its
-// path suggests one. In a container it returns false, because every volume is mounted there.
+// ownMount reports whether the user probably expects a separate disk, because the directory is a mount point,
+// /etc/fstab lists a mount point for it, or its path suggests one. In a container it returns false, because every
+// volume is mounted there.
 func (s *study) ownMount(t iotax.TargetInfo) bool {
 	container := t.Facts["machine.container"]
 	if t.Machine == "host" {

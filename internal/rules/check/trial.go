@@ -130,7 +130,7 @@ func (r reading) ios() float64 {
 	return n
 }
 
-// seconds returns the measured time, or 0 if unknown.
+// seconds returns the measured time, or the planned length if the measured time is unknown.
 func (r reading) seconds() float64 {
 	if d, ok := r.value(iotax.ValueDuration); ok && d > 0 {
 		return d
@@ -343,8 +343,8 @@ func (r reading) flushes() bool {
 // noCache reports whether a guest's disk with this cache mode bypasses the host's page cache.
 func noCache(mode string) bool { return mode == "none" || mode == "directsync" }
 
-// writesAlone reports whether each write of the job is exactly one write of the device. Flushes write to a journal,
-// and copy-on-write file systems add writes of their own.
+// writesAlone reports whether the device should write only the data of the job. Flushes write to a journal, and
+// copy-on-write file systems add writes of their own.
 func (r reading) writesAlone() bool {
 	if r.flushes() {
 		return false

@@ -379,7 +379,7 @@ var planted = []struct {
 		func(t *iotax.Trial, _ *iotax.Target) { t.Series[0].V[6] *= 0.95 }},
 	{"stall", "what is left of a second of nothing, since the tool's stamps are not exact", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { t.Series[0].V[6] *= 0.002 },
-		func(t *iotax.Trial, _ *iotax.Target) { // 8 IOPS all the time
+		func(t *iotax.Trial, _ *iotax.Target) { // 8 IOPS, with some empty seconds
 			t.Series = []iotax.Series{series("read.iops", 60, func(s int) float64 { return 8 * float64(min(1, s%25)) })}
 			lasts(t, 60)
 		}},
@@ -489,7 +489,7 @@ func elsewhere(t *iotax.Trial, tgt *iotax.Target) {
 	drop(t, "cpu.host.")
 }
 
-// untouched sets the counters of all devices to 0, and the queue depth to 1.
+// untouched removes the I/O from the counters of the devices, and sets the queue depth to 1.
 func untouched(t *iotax.Trial) {
 	for _, n := range []string{"device.read.bytes", "device.read.ios", "machine.device.read.bytes", "machine.device.read.ios", "own.read.bytes"} {
 		set(t, n, 0)
@@ -509,7 +509,7 @@ func beside(t *iotax.Trial, command string) {
 	set(t, "device.write.bytes", 1.1*get(t, "own.write.bytes"))
 }
 
-// shrink scales the duration and the work of the trial by a factor.
+// shrink scales the duration and the work of the trial by a factor. It removes the device's writes and the series.
 func shrink(t *iotax.Trial, by float64) {
 	for _, n := range []string{"duration", "read.ios", "read.bytes", "device.read.ios", "device.read.bytes", "machine.device.read.ios", "machine.device.read.bytes", "own.read.bytes", "cpu.client"} {
 		set(t, n, get(t, n)*by)

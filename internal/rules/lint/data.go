@@ -9,7 +9,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// dataRules check the contents of the data and the units of sizes.
+// dataRules check the contents of the data, the units of sizes, and whether latencies are measured.
 var dataRules = []rule{
 	{Rule: rules.ZeroBuffers, job: zeroBuffers},
 	{Rule: rules.UnwrittenFile, file: unwritten},

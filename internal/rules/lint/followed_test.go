@@ -9,8 +9,9 @@ import (
 	"iotax/internal/rules"
 )
 
-// followed lists the settings in hints of rules about jobs and plans. A job option replaces the same option of the last
-// section, and "-option" removes it. A key of a plan replaces the same key.
+// followed lists the settings in hints of rules about jobs and plans. A job option is added to the last section and
+// replaces the same option in all sections. "-option" removes it. A key of a plan replaces the same key, or is added to
+// the fio job.
 var followed = []struct{ rule, settings string }{
 	{"jobs-compete", "stonewall"},
 	{"jobs-overwrite", "-filename"},

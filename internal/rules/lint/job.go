@@ -129,7 +129,8 @@ func (j *job) duration(key string) (time.Duration, bool) {
 	return d, err == nil
 }
 
-// mode returns the value of rw without a suffix such as ":8k", or "" if it contains a variable.
+// mode returns the value of rw without a suffix such as ":8k". It returns "read" if rw is not set, and "" if the value
+// contains a variable.
 func (j *job) mode() string {
 	s, ok := j.set["rw"]
 	if !ok {
@@ -152,7 +153,7 @@ func (j *job) writes() bool {
 	return strings.Contains(m, "write") && m != "readwrite" || j.mixes() && j.readShare() < 100
 }
 
-// mixes reports whether the job both reads and writes.
+// mixes reports whether the mode of the job mixes reads and writes.
 func (j *job) mixes() bool {
 	return slices.Contains([]string{"rw", "readwrite", "randrw"}, j.mode())
 }
@@ -238,7 +239,7 @@ func (j *job) sectionEngine(facts Facts) string {
 // cache.
 var fileEngines = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "libaio", "io_uring", "posixaio", "windowsaio", "solarisaio"}
 
-// onFiles reports whether the job does I/O on files or block devices of this machine.
+// onFiles reports whether the job does I/O on files or block devices.
 func (j *job) onFiles(facts Facts) bool {
 	if e := j.engine(facts); !slices.Contains(fileEngines, e) && !(e == "" && j.ours) {
 		return false

@@ -97,7 +97,7 @@ func (r *report) hint(format string, args ...any) {
 	r.hits[len(r.hits)-1].hint = fmt.Sprintf(format, args...)
 }
 
-// named is the maximum number of jobs that a finding lists by name.
+// named is the number of jobs that a finding about more than named+1 jobs lists by name.
 const named = 3
 
 // findings merges equal findings at the same position about several jobs, because an option in [global] is one
@@ -146,7 +146,8 @@ func (r *report) findings(jobs int) []Finding {
 	return out
 }
 
-// lint runs the rules that apply to `on`, the kind of source. It returns their findings sorted by position.
+// lint runs the rules that apply to `on`, the kind of source. It leaves rules with a function for a plan or a result to
+// its callers. It returns the findings sorted by position.
 func lint(jobs, sections []*job, on rules.Where, facts Facts) []Finding {
 	var out []Finding
 	for _, rule := range checks() {

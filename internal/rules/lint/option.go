@@ -31,7 +31,7 @@ var profileOptions = map[string]string{
 	"device-names": "filename", "test-duration": "runtime",
 }
 
-// slipped reports whether key looks like a misspelling of near and near is not specific to one engine.
+// slipped reports whether `key` looks like a misspelling of `near`, an option that is not specific to one engine.
 func slipped(key, near string) bool {
 	o, ok := fio.LookupOption(near)
 	return ok && o.Engine == "" && len(key) >= 6 && levenshtein.Distance(key, near, nil) <= 2
@@ -204,7 +204,7 @@ func badValue(j *job, r *report) {
 
 var shellVariable = regexp.MustCompile(`\$[A-Za-z_]`)
 
-// badEngine reports an engine that does not exist.
+// badEngine reports an engine that does not exist, or that the fio of the machine does not have.
 func badEngine(j *job, s setting, r *report) {
 	name := fio.EngineName(s.value)
 	if fio.ExternalEngine(name) {

@@ -155,7 +155,7 @@ func BadPlan(errs plan.Errors) []Finding {
 }
 
 // planJobs returns the jobs of a workload. It returns several jobs if the workload runs them jointly. The findings
-// about their options point to the file or command in the plan.
+// about options from a job file or a command point to the file or command in the plan.
 func planJobs(w plan.Workload) []*job {
 	text := w.Value("command")
 	if text == "" {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRefusedTogether checks that fio itself rejects the jobs of options-refused. It uses an engine that does not
-// access files.
+// TestRefusedTogether checks that fio rejects a job if and only if lint has a finding of options-refused. It uses an
+// engine that does not access files.
 func TestRefusedTogether(t *testing.T) {
 	if _, err := exec.LookPath("fio"); err != nil {
 		t.Skip("needs fio")

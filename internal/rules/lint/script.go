@@ -45,8 +45,9 @@ var (
 	section = regexp.MustCompile(`(?m)^[ \t]*\[[^\]\n]+\][ \t]*$`)
 )
 
-// snippets returns the fenced blocks of Markdown that contain fio commands or job files. For a text with fio commands
-// but without fenced blocks, it returns the whole text and the job files in its here documents.
+// snippets returns the fenced blocks of Markdown that are job files or contain fio commands. For a text with fio
+// commands but without fenced blocks, it returns the whole text. It also returns the job files in the here documents of
+// scripts.
 func snippets(text string) []snippet {
 	lines := strings.SplitAfter(text, "\n")
 	var out []snippet
@@ -174,7 +175,7 @@ func (s snippet) lint(name string, facts Facts) ([]Finding, error) {
 	return out, nil
 }
 
-// moved adds lines, the number of lines before a part of a file, to the line numbers of findings about that part.
+// moved adds `lines`, the number of lines before a part of a file, to the line numbers of findings about that part.
 func moved(found []Finding, file string, lines int) []Finding {
 	for i := range found {
 		if found[i].File == file && found[i].Line > 0 {

@@ -134,8 +134,8 @@ func (t *texted) commandFindings(c *fio.Command, read func(name string) ([]byte,
 	return append(out, lint(jobs, t.sections(sections), rules.JobFile, facts)...), nil
 }
 
-// Result finds mistakes in the options of a result, and numbers that contradict each other. All findings point to
-// line of the file name, where the result begins.
+// Result finds mistakes in the options of a result, and numbers that contradict each other. All findings point to line
+// `line` of the file `name`, where the result begins.
 func Result(name string, line int, res *fio.Result) []Finding {
 	var jobs []*job
 	for i := range res.Jobs {

@@ -105,8 +105,8 @@ const (
 
 // Restart gives each round of a long run its own start if a start boots a guest or makes a container, a pod or a
 // server. A start must add at most a quarter to the time of a round, and the budget must still suffice for the minimum
-// number of rounds. Restart does not change plans that set the number of starts, a fixed number of rounds, or drop. It
-// uses assumed costs, so that the same plan has the same number of starts in each run on a machine.
+// number of rounds. Restart does not change plans that set the number of starts, a fixed number of rounds, or `drop`.
+// It uses assumed costs, so that the same plan has the same number of starts in each run on a machine.
 func Restart(p *plan.Plan) {
 	m := &p.Measure
 	if m.Restarts != 0 || m.Drop != "" || m.Rounds.Min == m.Rounds.Max || !slices.ContainsFunc(p.Targets, func(t plan.Target) bool { return restartable(p, t) }) {
@@ -146,8 +146,8 @@ const searchedRuns = 20
 
 // Costs returns the costs measured by the last run in db with the targets and workloads of p on this host, and the id
 // of that run. Workloads without a fixed length are then estimated from that run. If there is no such run, or db is
-// nil, Costs returns assumed costs and "". mode is how the run calibrates. If Costs cannot read a run, it reports the
-// error to note and skips the run, because no measurement depends on the estimate. It fails only if ctx ends, with the
+// nil, Costs returns assumed costs and "". mode is how the run calibrates. If Costs cannot read a run, it calls `note`
+// with the error and skips the run, because no measurement depends on the estimate. It fails only if ctx ends, with the
 // cause of ctx.
 func Costs(ctx context.Context, db *store.Store, p *plan.Plan, mode calibrate.Mode, note func(string, ...any)) (c schedule.Costs, from string, err error) {
 	c = Assumed(p)

@@ -124,7 +124,7 @@ func (p *Progress) finishedRound(e run.Event) string {
 	return strings.TrimSpace(s + "  " + strings.Join(how, ", "))
 }
 
-// Line prints a permanent line above the board.
+// Line prints a permanent line above the board, unless the level is Quiet.
 func (p *Progress) Line(s string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"iotax/internal/volume"
 )
 
-// A failed calibration does not prevent the run from measuring. The run has a finding about it.
+// A failed calibration leads to a finding. An interrupted run, a short run and --calibrate=no lead to none.
 func TestCalibrationThatFails(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	p, err := plan.FromWords([]string{"dir:/var/tmp", "dir:/var/tmp"}, []string{"randread-4k"}, plan.Defaults(), kinds.All())

@@ -129,8 +129,8 @@ func (b *Tab) Until(script string) {
 	b.Fatalf("never true: %s (%v)\n%s", script, last, text)
 }
 
-// Quiet fails the test if the console has an unexpected message, or if the page requested a URL that does not start
-// with base.
+// Quiet fails the test if the console has an unexpected message, if the page requested a URL that does not start with
+// base, or if no request was recorded.
 func (b *Tab) Quiet(base string) {
 	b.Helper()
 	b.mu.Lock()
@@ -165,7 +165,7 @@ var Looks = []Look{
 	{"small", "light", "", 320, 640},
 }
 
-// Print is the page as printed on paper.
+// Print is the look of a page that is printed on paper.
 var Print = Look{"print", "light", "print", 794, 1123}
 
 // As applies the window size, the color scheme and the media type of l. It turns off motion, so that tests need not
@@ -222,6 +222,7 @@ func (b *Tab) Keyboard(least int) string {
 var axe string
 
 // Objections returns the violations of WCAG 2.1 A and AA and of best practices that axe finds, or "" if there are none.
+// It also objects if fewer than 15 of axe's rules pass, as on an empty page.
 func (b *Tab) Objections() string {
 	b.Helper()
 	Act(b, chromedp.Evaluate[bool](axe+"; true"))
@@ -253,7 +254,7 @@ func (b *Tab) Save(name string, data []byte) {
 	}
 }
 
-// objections runs axe and lists the violations of WCAG 2.1 A and AA and of best practices.
+// objections is the script of Objections.
 const objections = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).then(r =>
   r.passes.length < 15 ? "only " + r.passes.length + " rules had something to look at" :
   r.violations.map(v => v.id + " (" + v.impact + ") " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")).join("\n"))`

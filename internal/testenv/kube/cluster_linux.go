@@ -33,9 +33,9 @@ import (
 	"iotax/internal/testenv/engine"
 )
 
-// A Cluster is Kubernetes on some nodes, in its own network, PID and mount namespaces. It does not change this
-// machine's network. When its first process ends, its other processes and its mounts end too. A node is a kubelet with
-// a containerd. All nodes see the files of this machine.
+// A Cluster is Kubernetes on some nodes, in its own network, PID and mount namespaces (except for the nodes that Join
+// adds). It does not change this machine's network. When its first process ends, its other processes and its mounts end
+// too. A node is a kubelet with a containerd. All nodes see the files of this machine.
 type Cluster struct {
 	Config string // kubeconfig of the administrator
 	Server string // address of the API within the cluster
@@ -214,8 +214,8 @@ cat >/dev/null
 	})
 }
 
-// Lead makes an address of this machine reachable from pods. It returns an address in the pods' network that forwards
-// connections to it.
+// Lead makes an address of this machine reachable from pods. It returns an address in the cluster's network that
+// forwards connections to it.
 func (c *Cluster) Lead(t *testing.T, network, to string) (host string) {
 	t.Helper()
 	var l net.Listener
@@ -288,7 +288,7 @@ func (c *Cluster) await(t *testing.T, part string, ready func() error) {
 	t.Fatalf("%s is not ready: %v; its log ends:\n%s", part, err, said[max(0, len(said)-3000):])
 }
 
-// secrets creates the keys and the kubeconfigs.
+// secrets creates the keys, the certificates, the kubeconfigs, and the HTTP client of the API.
 func (c *Cluster) secrets(t *testing.T) {
 	write := func(name, kind string, der []byte) {
 		must(t, os.WriteFile(c.path(name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
@@ -589,7 +589,7 @@ func makeGroups(t *testing.T, group string) {
 	}
 }
 
-// removeGroups removes the cgroups that the kubelets made, after their processes have ended.
+// removeGroups removes the cgroups that the kubelets and makeGroups made, after their processes have ended.
 func removeGroups(t *testing.T) {
 	var roots []string
 	for _, name := range []string{"/kubepods", groupRoot} {

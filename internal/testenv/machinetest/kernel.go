@@ -13,8 +13,8 @@ type Kernel struct {
 	Sys string // directory that is mounted over /sys/block
 }
 
-// Caps returns the capabilities of a remote host, so that each function of the agent runs in a separate process and
-// sees Sys.
+// Caps returns the machine's capabilities as if it were a remote host, so that each function of the agent runs in a
+// separate process and sees Sys.
 func (k Kernel) Caps() iotax.MachineCaps {
 	c := k.Machine.Caps()
 	c.Local, c.Agent = false, nil

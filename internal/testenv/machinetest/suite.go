@@ -1,7 +1,7 @@
 // Package machinetest contains the test suite that every kind of machine must pass, including the fake.
 //
-// On the machine, the suite needs only programs that the busybox of the built-in guest contains: sh, cat, dd, env,
-// kill, mkdir, printf, pwd, rm, sleep, wc, and setsid if available.
+// On the machine, the suite needs only programs that the busybox of the built-in guest contains: sh, cat, chmod, dd,
+// env, kill, mkdir, mv, printf, pwd, rm, sleep, wc, and setsid if available.
 package machinetest
 
 import (
@@ -786,7 +786,7 @@ func (s *suite) cancelInput(t *testing.T) {
 	s.stopped(t, c, 1)
 }
 
-// cancelMany cancels as many commands as one connection carries, all at the same time.
+// cancelMany cancels several commands at the same time.
 func (s *suite) cancelMany(t *testing.T) {
 	const n = 9
 	ctx, cancel := context.WithCancel(t.Context())
@@ -829,7 +829,8 @@ func (s *suite) deadline(t *testing.T) {
 	s.prompt(t, begin)
 }
 
-// death kills the machine while it runs a command. The error must not be an exit status, and must come promptly.
+// death kills the machine while it runs a command. The error must not be an exit status, and must come promptly. The
+// next command must fail in the same way or, if the machine lasts, succeed.
 func (s *suite) death(t *testing.T, kill func(iotax.Machine) error, lasts bool) {
 	_, err := s.start(t, t.Context(), sh("echo $$; exec sleep 1008"), 1, func() {
 		if err := kill(s.Machine); err != nil {

@@ -1,6 +1,6 @@
 // Command openmetrics reads OpenMetrics text from standard input with the parser of Prometheus, which is independent of
-// iotax's writer. It prints each sample as "name{labels} value timestamp". It is a separate module, because Prometheus
-// is large.
+// iotax's writer. It prints the labels, value and timestamp of each sample. It fails if two samples have the same
+// labels and timestamp. It is a separate module, because Prometheus is large.
 package main
 
 import (

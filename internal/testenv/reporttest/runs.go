@@ -37,9 +37,9 @@ func Mounts() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Later returns the fixture a week later, to be compared with EarlierRun. The kernel and the CPU governor have changed,
-// and virtio-blk is slower. One target no longer starts, one has different durability, and one is new. One job has a
-// smaller block size under the same name.
+// Later returns the fixture a week later, to be compared with EarlierRun. The kernel, the CPU governor, the mount
+// options and fio have changed. The host is slower, and virtio-blk even more so. One target no longer starts, one has
+// different durability, and one is new. One job has a smaller block size under the same name.
 func Later() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Fixture()
 	run.ID, run.Start, run.Status, run.Findings = "20260321-081500-m4q1", run.Start.Add(7*24*time.Hour), iotax.Done, nil
@@ -55,7 +55,7 @@ func Later() (*iotax.Run, []*iotax.Trial) {
 	trials = slices.DeleteFunc(trials, func(t *iotax.Trial) bool { return t.Target == Ninep })
 	for _, t := range trials {
 		t.Run, t.Facts = run.ID, map[string]string{"fio": "fio-3.36", iotax.FactJob: `{"bs":"4096","kind":"fio","rw":"randwrite"}`}
-		host := .8 // the whole host is now slower
+		host := .8 // small blocks are slower on all targets
 		if t.Workload == "1M sequential read" {
 			host = 1
 		}
@@ -83,8 +83,8 @@ func EarlierRun() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Detailed returns the fixture with data that only charts show: histograms with many bins, as fio writes them, values
-// for each second, CPU time and memory.
+// Detailed returns the fixture with more data for charts: histograms with many bins, as fio writes them, values for
+// each second, CPU time and memory.
 func Detailed() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Fixture()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -129,7 +129,7 @@ func addDetail(t *iotax.Trial, r *rand.Rand, seconds int) {
 	}
 }
 
-// Hundred returns a run of 100 cells: 20 workloads on five targets, with 30 rounds of ten seconds.
+// Hundred returns a run of 100 cells: 20 workloads on five targets, with 30 rounds. A trial takes ten seconds.
 func Hundred() (*iotax.Run, []*iotax.Trial) {
 	run, _ := Fixture()
 	run.Targets, run.Workloads, run.Findings = run.Targets[:5], nil, nil
@@ -187,7 +187,7 @@ func OneOfMany() (*iotax.Run, []*iotax.Trial) {
 	})
 }
 
-// Layered returns a run with a sequence of layers.
+// Layered returns a run with two sequences of layers. The second sequence contains a name that is not a target.
 func Layered() (*iotax.Run, []*iotax.Trial) {
 	run, trials := RunOf(8, map[string][]string{"4k read": {"read.iops", "read.latency.mean"}, "1M read": {"read.bandwidth"}},
 		CellSpec{Target: "device", Workload: "4k read", Values: map[string]float64{"read.iops": 50000, "read.latency.mean": .0006}},
@@ -201,7 +201,8 @@ func Layered() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// LaidOut returns the run of fixture with sections and the table layout named layout.
+// LaidOut returns the run of fixture with sections and the table layout named layout. It adds the standard deviations
+// of the latencies.
 func LaidOut(layout string, fixture func() (*iotax.Run, []*iotax.Trial)) (*iotax.Run, []*iotax.Trial) {
 	run, trials := fixture()
 	run.Presentation = &iotax.Presentation{Layout: layout}
@@ -254,7 +255,7 @@ func FewSlow() (*iotax.Run, []*iotax.Trial) {
 }
 
 // Clients returns a run of 1, 2 and 4 clients on a store that can serve two clients at full speed. The four clients
-// share the store unevenly.
+// share the store unevenly. The run also has an unrelated target.
 func Clients(noise float64) (*iotax.Run, []*iotax.Trial) {
 	cell := func(name string, iops, minMax, jain float64) CellSpec {
 		v := map[string]float64{"read.iops": iops}

@@ -84,7 +84,7 @@ func (e *Elsewhere) Run(ctx context.Context, c *iotax.Cmd) error {
 		return &iotax.ExitError{Args: c.Args, Code: 1}
 	}
 	d := *c
-	d.Env = slices.Concat([]string{"XDG_CACHE_HOME=" + Cache}, e.Env, c.Env) // all tests share one copy of the agent
+	d.Env = slices.Concat([]string{"XDG_CACHE_HOME=" + Cache}, e.Env, c.Env) // all tests share one copy of the agent, unless e.Env sets another directory
 	return e.Machine.Run(ctx, &d)
 }
 

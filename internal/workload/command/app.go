@@ -56,7 +56,7 @@ func (s *App) Traits() plan.Traits {
 	}}
 }
 
-// Validate returns an error for an invalid command, pattern or path.
+// Validate returns an error for invalid fields.
 func (s *App) Validate() error {
 	err := s.command().Validate()
 	if s.Ready != "" {

@@ -27,8 +27,9 @@ import (
 )
 
 // Command is the spec of `command: make -j2`: any command, timed from its start to its end on every target. The command
-// and its hooks run in the target's directory, or in an empty directory if the target has none. In the command, {dir},
-// {device} or {url} is the target's place, and {seed} is a number that is the same for all targets of a round.
+// and its hooks run in the directory that the plan sets, or else in the target's directory. If the target has none,
+// iotax creates a directory. In the command, {dir}, {device} or {url} is the target's place, and {seed} is a number
+// that is the same for all targets of a round.
 type Command struct {
 	Run      string `yaml:"run" doc:"command to run; {dir}, {device} or {url} is the target's place, {seed} a number that changes with each round, {NAME} a label of the target"`
 	Shell    bool   `yaml:"shell" doc:"run the command with the machine's shell; otherwise it is split into words as a shell does, without expansion"`
@@ -68,7 +69,7 @@ func (s *Command) metrics() []metric.Metric {
 	return all
 }
 
-// Validate returns an error for an invalid command, pattern or limit.
+// Validate returns an error for invalid fields.
 func (s *Command) Validate() error {
 	var errs []error
 	bad := func(field, msg, hint string) {
@@ -199,9 +200,9 @@ func (c *command) Caps() iotax.WorkloadCaps {
 
 func (c *command) limit() time.Duration { return time.Duration(c.spec.Timeout) }
 
-// Check returns an error if the program or a variable is missing, or if the place does not fit the placeholders of the
-// command. It also returns an error if the command could write to a read-only device or URL, or needs a shell on a
-// guest without one.
+// Check returns an error if the command cannot run on t, for example because the program or a variable is missing, or
+// the place does not fit the placeholders. It also returns an error if the command could write to a read-only device or
+// URL.
 func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 	s := c.spec
 	if p := support.Misplaced(t, s.Run, s.Setup, s.Prepare, s.Conclude, s.Cleanup); p != "" {

@@ -129,7 +129,7 @@ func TestCommandWarmupTime(t *testing.T) {
 	}
 }
 
-// The error of a failed command contains its status and its standard error.
+// The error of a command contains the cause, such as its exit status and its standard error.
 func TestCommandThatFails(t *testing.T) {
 	here := worktest.Target(host.Local(), t.TempDir())
 	for _, tt := range []struct {

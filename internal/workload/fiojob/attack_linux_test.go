@@ -27,8 +27,8 @@ echo ready
 until grep -aqs 'filename=.*iotax-68Ki[B]' /proc/[0-9]*/cmdline; do :; done
 for d in iotax-*; do mv -T "$d" away && mv -T evil "$d"; done`
 
-// The owner of a directory cannot make root's fio overwrite root's own file by replacing iotax's directory between a
-// check and the start of fio.
+// As root, iotax refuses to work in a directory of another user. If it accepted the directory, its owner could replace
+// iotax's directory between a check and the start of fio, so that fio overwrites a file of root.
 func TestSwappedBetweenCheckAndUse(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

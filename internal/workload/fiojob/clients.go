@@ -29,7 +29,8 @@ import (
 // fio itself can run a job at several targets at the same time. A fio server runs on each machine. One client on this
 // host sends each server its job and starts all jobs together. A fio server does everything that a client requests,
 // with the rights of its own user. So iotax never lets a server listen on a network. Each server listens on a Unix
-// socket in a directory that only its user can enter. This host reaches the socket through a connection of the agent.
+// socket in a directory that only its user can enter. This host reaches the socket of another machine through a
+// connection of the agent.
 
 // Joins returns nil if the job can run at several targets at the same time, and otherwise an error with the reason.
 func (j *fioJob) Joins() error {
@@ -86,8 +87,8 @@ func (j *fioJob) each(t *iotax.Target, stop bool, f func(party) error) error {
 	return errors.Join(errs...)
 }
 
-// checkTogether returns an error if a job cannot run at its target, if a target's version of fio differs from that of
-// this host, or if the missing test files do not fit.
+// checkTogether checks each job at its target, and that this host has the same version of fio as all targets. It claims
+// the space for the missing test files.
 func (j *fioJob) checkTogether(ctx context.Context, t *iotax.Target) error {
 	all, err := j.parties(t)
 	if err != nil {
@@ -236,8 +237,8 @@ func jobFile(jobs []fio.JobSpec) string {
 	return b.String()
 }
 
-// runTogether runs the job at all of t.Together, and the noise at the same time. It adds to out the sum over the
-// clients, the values of each client, and the fairness between them.
+// runTogether runs the job at all of t.Together, and the noise at the same time. It adds to out the values of all
+// clients together, the main values of each client, and the fairness between them.
 func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Trial) (err error) {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "run fio for " + j.name + " on", On: t.Name, Err: err}
@@ -296,8 +297,8 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	out.Facts[iotax.FactClients] = fmt.Sprint(len(t.Together))
 
 	stdout, stderr := iotax.Capture{Limit: outputLimit}, task.Head{Limit: support.MessageLimit}
-	// The client names each log that it fetches after the server's socket. It runs in dir, so that the path of the
-	// socket contains no slash.
+	// The name of each log that the client fetches ends with the path of the server's socket. The client runs in dir,
+	// so that this path contains no slash.
 	limit := out.Ramp + out.Length + clientTime
 	bounded, done := context.WithTimeoutCause(inner, limit, fmt.Errorf("no end within %s", limit))
 	defer done()

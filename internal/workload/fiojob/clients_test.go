@@ -42,7 +42,7 @@ func TestServersSaid(t *testing.T) {
 	}
 }
 
-// A job file contains the same options as the command line.
+// The job file for fio's client contains the name and the options of the job.
 func TestJobFileOfClients(t *testing.T) {
 	text := jobFile([]fio.JobSpec{{Name: "iotax.a", Settings: []fio.Setting{{Key: "rw", Value: "randread"}, {Key: "size", Value: "1m", KBBase: 1000}, {Key: "fsync_on_close", Bare: true}}}})
 	f, err := fio.ParseJob(text)
@@ -58,7 +58,8 @@ func TestJobFileOfClients(t *testing.T) {
 	}
 }
 
-// This host reaches a fio server on any machine. The server ends with its context and leaves nothing behind.
+// This host reaches a fio server on this host and on another machine. If the server ends early, serve returns its
+// message. The servers leave nothing behind.
 func TestServe(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for _, m := range []iotax.Machine{host.Local(), &worktest.Elsewhere{Machine: host.Local(), Name: "far"}} {

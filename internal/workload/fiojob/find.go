@@ -42,7 +42,7 @@ func (f *Fio) lasts() float64 {
 // findLasts is the length of a search as a multiple of the plan's trial length. Each step takes half of a trial length.
 const findLasts = stat.SearchSteps / 2
 
-// findFrom and findTo limit the loads of a search, as multiples of the pilot's rate.
+// A search tries loads from about findFrom to about findTo times the pilot's rate.
 const findFrom, findTo = 1. / 32, 2
 
 // leastBeyond is the minimum number of I/Os beyond the condition's quantile in a step at the limit. It is smaller than
@@ -156,7 +156,7 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	direction, _, _ := strings.Cut(j.rateMetric(), ".")
 	var tried, found []string
 	var ios, bytes float64
-	late, lateAt := 1., 0. // lowest share of late arrivals among the loads that missed the condition only for this reason, and the load with this share
+	late, lateAt := 1., 0. // lowest share of late I/Os among the loads that failed only because of late I/Os, and that load
 	for i := range stat.SearchSteps {
 		step := &iotax.Trial{Target: out.Target, Workload: out.Workload, Seed: out.Seed + uint64(i), Length: window, Ramp: out.Ramp / stat.SearchSteps, Cold: out.Cold}
 		rated := *j

@@ -47,8 +47,9 @@ func bucket(t testing.TB, rate float64) *iotax.Target {
 
 const bucketTime = 20 * time.Millisecond
 
-// knee returns the offered load at which half of the steps meet a limit for the 95th percentile. It simulates the
-// bucket and fio's sources. Each source has one arrival at its start, and one at the start of its window.
+// knee returns the offered load at which half of the steps meet a limit for the 95th percentile without too many late
+// arrivals. It simulates the bucket and fio's sources. Each source has one arrival at its start, and one at the start
+// of its window.
 func knee(rate float64, step, ramp, limit time.Duration) float64 {
 	type arrival struct {
 		at     float64
@@ -131,7 +132,7 @@ func knees(tb testing.TB, rates ...float64) (j *fioJob, targets []*iotax.Target,
 
 const kneeRounds = 6
 
-// kneeStudy returns the limits that the searches found, by target. As in a run, failed searches do not count.
+// kneeStudy returns the limits that the searches found, by target. It repeats a failed search with another seed.
 func kneeStudy(tb testing.TB, j *fioJob, targets []*iotax.Target, seed uint64) [][]float64 {
 	limits := make([][]float64, len(targets))
 	failed := 0
@@ -158,7 +159,8 @@ func kneeStudy(tb testing.TB, j *fioJob, targets []*iotax.Target, seed uint64) [
 	return limits
 }
 
-// The intervals of a study contain the limits of two servers with token buckets, and their ratio.
+// At least one of two studies has intervals that contain the limits of two servers with token buckets, and the ratio of
+// the limits.
 func TestFindsTheKneesOfTokenBuckets(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

@@ -25,11 +25,11 @@ import (
 // file or a command line. Options in the plan override the options of these jobs.
 //
 // Sizes use the plan's units, which are the standard ones: 1MiB is 1048576 bytes, 1MB is 1000000, and fio's bare 1m is
-// 1048576. In a job file, fio's own rules apply.
+// 1048576. In a job file or a command, fio's own rules apply.
 //
-// Each process of a job (numjobs) gets its own file, and `size` is per process, as in fio. The defaults are rw=randread
-// bs=4k iodepth=1 numjobs=1 direct=1, and test files of 1 GiB in total. A job that writes ends with a flush
-// (end_fsync=1), which is part of the measurement.
+// The processes of a job (numjobs) have separate files unless the job shares one, and `size` is per process, as in fio.
+// Without a job file or a command, the defaults are rw=randread bs=4k iodepth=1 numjobs=1 direct=1, and test files of 1
+// GiB in total. By default, a job that writes also ends with a flush (end_fsync=1), which is part of the measurement.
 type Fio struct {
 	File    string            `yaml:"file" doc:"fio job file on this host"`
 	Command string            `yaml:"command" doc:"fio command line, as in a shell; each --name is a workload"`
@@ -46,7 +46,7 @@ type Fio struct {
 	Install bool              `yaml:"install" doc:"install fio with the package manager of a target that has none; otherwise this host's fio is copied there"`
 
 	settings []fio.Setting
-	source   *source // set in the specs that Split returns
+	source   *source // nil before Split, and for a job of plan options
 }
 
 func newFio() plan.Spec { return &Fio{} }
@@ -67,7 +67,7 @@ func (f *Fio) Scale(by float64) {
 	f.ScaleBy *= by
 }
 
-// scaled lists the options that contain file sizes.
+// scaled lists the options that ScaleBy applies to.
 var scaled = []string{"size", "filesize", "io_size", "offset", "offset_increment"}
 
 // Scaling does not shrink a file below scaledBlocks blocks. A block counts as at least scaledBlock bytes, so that jobs
@@ -149,7 +149,7 @@ var decided = map[string]string{
 	"allow_file_create":   "files are written before the first trial",
 }
 
-// order lists the options that order jobs. They have no effect on a job that runs alone.
+// order lists the options that order jobs, and the description. They have no effect on a job that runs alone.
 var order = []string{"stonewall", "wait_for", "new_group", "exitall", "exitall_on_error", "exit_what", "description"}
 
 var directions = []string{"read", "write", "trim", "randread", "randwrite", "randtrim", "rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"}
@@ -256,9 +256,9 @@ func checkOption(name, value string) error {
 
 var standardSize = regexp.MustCompile(`\b(?:[0-9]+(?:\.[0-9]+)?(?:[KMGTkmgt]i?)?B|[0-9]+\.[0-9]+[KMGTkmgt])\b`)
 
-// standardSizes replaces sizes in standard units with bytes. fio reads MiB as a power of 1000 and MB as a power of
-// 1024, and does not accept fractions. It leaves bare k, m and g unchanged, because the plan and fio read them in the
-// same way.
+// standardSizes replaces sizes in standard units, and all fractions, with bytes. fio reads MiB as a power of 1000 and
+// MB as a power of 1024, and does not accept fractions. standardSizes leaves whole numbers with a bare k, m or g
+// unchanged, because the plan and fio read them in the same way.
 func standardSizes(s string) string {
 	return standardSize.ReplaceAllStringFunc(s, func(m string) string {
 		n, err := plan.ParseSize(m)
@@ -269,7 +269,7 @@ func standardSizes(s string) string {
 	})
 }
 
-// Validate checks the spec and fills in the defaults that depend on other options.
+// Validate checks the spec. For a job of plan options, it also fills in the defaults.
 func (f *Fio) Validate() error {
 	if err := plan.CheckTimes(f.Times); err != nil {
 		return err
@@ -311,8 +311,8 @@ func (f *Fio) Validate() error {
 	return nil
 }
 
-// outOfBounds returns an error for a job with too many processes or files, or with files smaller than a block, before
-// iotax creates any of them. It ignores other errors of the job, because some variables have values only on the target.
+// outOfBounds returns an error for a job that exceeds maxJobs, maxFiles or maxTotal, or whose files or io_size are
+// smaller than a block. It ignores other errors of the job, because some variables have values only on the target.
 func (f *Fio) outOfBounds() *plan.FieldError {
 	_, err := f.jobs().resolve(nil)
 	var over *tooMuch
@@ -532,8 +532,8 @@ func reads(rw string) bool {
 	return strings.Contains(mode, "read") || mode == "rw" || mode == "randrw"
 }
 
-// maxJobs limits the processes of a job, because iotax names all their files before fio starts. maxTotal limits the
-// total size of the files, in bytes.
+// maxJobs limits the processes of a workload and the files of a process, because iotax names all files before fio
+// starts. maxTotal limits the total size of the files, in bytes.
 const (
 	maxJobs        = 4096
 	maxTotal int64 = 1 << 50
@@ -782,8 +782,8 @@ func smallest(v string, kbBase int, otherwise int64) int64 {
 	return least
 }
 
-// surestBlock returns a block size that the job certainly uses: the largest of the smallest block sizes of its
-// directions. fio cannot complete an I/O in a file that is smaller than this block.
+// surestBlock returns the smallest block size of the job. If the job has several directions, it returns the largest of
+// their smallest sizes. In a smaller file, fio cannot complete I/Os of this size.
 func surestBlock(get map[string]string, base map[string]int) int64 {
 	mode, _, _ := strings.Cut(cmp.Or(get["rw"], "read"), ":")
 	block := int64(4096)

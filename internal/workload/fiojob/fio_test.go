@@ -149,7 +149,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The displayed command can be pasted into a shell, and does the same I/O.
+// The displayed command works in a shell, and uses the same seed.
 func TestCommandCanBePasted(t *testing.T) {
 	w := open(t, "size", "4MiB")
 	tg := worktest.Target(host.Local(), worktest.OnDisk(t))
@@ -289,7 +289,7 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
-// Check returns an error with a hint if something is missing, and leaves nothing behind.
+// Check refuses a job that cannot run at its place, and leaves nothing behind.
 func TestCheckRefuses(t *testing.T) {
 	tiny := small(t)
 	ro := t.TempDir()
@@ -458,7 +458,7 @@ func TestDeviceIsOnlyRead(t *testing.T) {
 	}
 }
 
-// The error about a blocked io_uring names the key that allows io_uring on this kind of machine.
+// The hint about a blocked io_uring names the key that allows io_uring on this kind of machine.
 func TestUnavailable(t *testing.T) {
 	const docker, pod = "security: [seccomp=unconfined]", "seccomp: Unconfined"
 	for _, c := range []struct {

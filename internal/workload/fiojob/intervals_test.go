@@ -86,7 +86,7 @@ func testIntervals(t *testing.T, options []string) {
 	}
 }
 
-// fio reports every second, unless its output would be too large or a report could abort the trial.
+// fio reports every second, unless it is too old, its output would be too large, or a report could abort the trial.
 func TestReportStep(t *testing.T) {
 	for _, c := range []struct {
 		version string

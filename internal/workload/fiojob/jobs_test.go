@@ -245,7 +245,7 @@ func TestJobsAsWords(t *testing.T) {
 	}
 }
 
-// An option that a target's fio does not support is reported with its position, before any measurement.
+// Options that a target's fio does not accept are reported before any measurement.
 func TestUnknownOptions(t *testing.T) {
 	out, err := exec.Command("fio", "--version").Output()
 	if err != nil {

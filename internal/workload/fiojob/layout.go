@@ -18,8 +18,8 @@ import (
 // on one target share these files, and each file is written once.
 //
 // Each process of a fio job has its own files, as in fio. If processes shared a file, they would wait for its inode
-// lock and overwrite each other's blocks. A job gets one file only if it names a file for all processes, uses
-// offset_increment, or is an open loop.
+// lock and overwrite each other's blocks. They share a file only if the job names a file, uses offset_increment, or is
+// an open loop.
 type layout struct {
 	jobs   int   // numjobs; 0 if the job uses no files
 	files  int   // per process
@@ -74,7 +74,7 @@ func (l layout) names() []string {
 }
 
 // special lists the options with which a job writes data other than random bytes. Reading such data is a different
-// measurement, so other jobs do not share the file.
+// measurement, so jobs without these options do not share the file.
 var special = []string{"zero_buffers", "buffer_pattern", "buffer_compress_percentage", "dedupe_percentage", "scramble_buffers", "verify", "verify_pattern"}
 
 func dataTag(settings []fio.Setting) string {
@@ -114,7 +114,7 @@ func checkExact(p iotax.Place) error {
 
 // A line holds the parts of a fio command line.
 type line struct {
-	fio      []string // the program; if iotax copied it, its loader comes first
+	fio      []string // the program; if iotax copied it, its loader may come first
 	job      *resolved
 	name     string
 	place    string // path of a device, or URL of an export; unused for a directory
@@ -137,7 +137,7 @@ func (l line) args() []string {
 	return append(append(args, fio.Args(l.jobs())...), "--output-format=json+", "--eta=never")
 }
 
-// jobs returns the job and those that run at the same time, with all their options.
+// jobs returns the job and the jobs that run at the same time, with all their options.
 func (l line) jobs() (jobs []fio.JobSpec) {
 	for _, r := range l.job.all() {
 		name := l.name
@@ -199,7 +199,7 @@ func (l line) settings(r *resolved) (settings []fio.Setting) {
 	set("randrepeat", "0")
 	set("randseed", strconv.FormatUint(fioSeed(l.seed), 10))
 	// Measure quantiles of the total latency: if submission blocks (9p, virtio-fs, sshfs), the completion latency is
-	// close to 0. fio then keeps one histogram, as it does by default.
+	// close to 0. With these two options, fio keeps one histogram, as it does by default.
 	set("lat_percentiles", "1")
 	set("clat_percentiles", "0")
 	set("group_reporting", "1")

@@ -75,8 +75,8 @@ func directionsOf(rw string) (out []string) {
 // flushing lists the options that make a job flush while it runs.
 var flushing = []string{"fsync", "fdatasync", "sync_file_range"}
 
-// metrics lists the metrics that fio.Result.Values returns for the directions of the jobs. If a variable sets the
-// direction, it lists the metrics of all directions.
+// metrics lists the metrics of a trial, in each direction of the jobs. If a variable sets the direction, it lists the
+// metrics of all directions. For a search, it lists only the limit.
 func (f *Fio) metrics() (all []metric.Metric) {
 	j := f.jobs()
 	if f.finds() {

@@ -25,7 +25,7 @@ import (
 // I/Os in flight over the number of jobs. iotax stores the share with each trial, and adds a finding if it is too
 // large.
 
-// openJobs is the default number of sources.
+// openJobs is the default number of sources, the jobs of an open loop.
 const openJobs = 128
 
 // openShare is the load of `load: open`, as a share of the capacity.
@@ -46,7 +46,7 @@ const (
 // PilotTime is how long the load generator runs to measure the capacity of one target.
 const PilotTime = pilotTime + pilotRamp
 
-// parseLoad parses a share of the capacity. For "", a closed loop, it returns 0.
+// parseLoad parses a share of the capacity. For "" it returns 0.
 func parseLoad(s string) (float64, error) {
 	switch s {
 	case "":
@@ -191,8 +191,8 @@ func (f *Fio) checkLoad() error {
 }
 
 // Pilot measures the capacity of each target. It sets one offered load for all targets, a share of the lowest capacity.
-// Its facts are load.offered (1/s, all jobs together) and capacity.TARGET (1/s). A resumed run reuses the load in
-// `known`.
+// Its facts are load (the share), load.offered (1/s, all jobs together) and capacity.TARGET (1/s). A resumed run reuses
+// the load in `known`. For a search, see measureAll.
 func (j *fioJob) Pilot(ctx context.Context, targets []*iotax.Target, length time.Duration, known map[string]string) (map[string]string, error) {
 	facts := map[string]string{}
 	if j.spec.finds() {

@@ -79,7 +79,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// The sources together offer the requested rate, whatever their number.
+// The sources together offer about the requested rate, whatever their number.
 func TestSourcesOfferTheRate(t *testing.T) {
 	for _, rate := range []float64{10, 33, 100, 999, 1000, 5000, 33333, 250e3, 1e6} {
 		for _, most := range []int{1, 16, 128, 500} {

@@ -206,7 +206,7 @@ func TestInexactDevice(t *testing.T) {
 	}
 }
 
-// A value that fio would truncate is refused.
+// A value that contains a comment character or a line break is refused.
 func TestCommentInValue(t *testing.T) {
 	t.Parallel()
 	for _, v := range []string{"psync#x", "psync;x", "exec\nfilename=/x"} {

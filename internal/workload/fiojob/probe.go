@@ -43,8 +43,9 @@ func (s *sharedState) survey(ctx context.Context, m iotax.Machine) (task.Survey,
 // working.
 const probeTime = 20 * time.Second
 
-// probe returns an error if one small I/O through the engine fails at the place. It caches results for the run. It also
-// caches a success on this host across runs, because a probe takes 0.3 s, mostly for fio's clock calibration.
+// probe returns an error if one small I/O through the engine fails at the place. It caches results for the run. Except
+// for NBD exports, it also caches a success on this host across runs, because a probe takes 0.3 s, mostly for fio's
+// clock calibration.
 func (s *sharedState) probe(ctx context.Context, env support.Env, t *iotax.Target, st *fioState, engine string) error {
 	if diskless(engine) {
 		return nil

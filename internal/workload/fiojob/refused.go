@@ -52,7 +52,8 @@ var barred = map[string]bar{
 	"create_only": {decided["create_only"], "remove it"},
 }
 
-// engines lists the engines that do I/O only on the files of a directory, on a device or on an export.
+// engines lists the supported engines. They do I/O only on the files of a directory, on a device or on an export, or
+// none.
 var engines = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "aio", "linuxaio", "posixaio", "solarisaio", "windowsaio", "io_uring", "mmap",
 	"splice", "libpmem", "libcufile", "falloc", "filestat", "null", "cpuio", nbdEngine}
 
@@ -118,8 +119,8 @@ func refuse(s fio.Setting) *plan.FieldError {
 	return nil
 }
 
-// unclear does the same as refuse for a setting whose variables have been replaced. It also refuses values that still
-// contain variables, because fio would replace them with other values.
+// unclear does the same as refuse for a setting whose variables have been replaced. For engines, memory types and
+// patterns, it also refuses values that still contain variables, because fio would replace them with other values.
 func unclear(s fio.Setting) *plan.FieldError {
 	if slices.Contains([]string{"ioengine", "mem", "buffer_pattern", "verify_pattern"}, fio.Canonical(s.Key)) && strings.Contains(s.Value, "$") {
 		return &plan.FieldError{Field: s.Key, Msg: fmt.Sprintf("%s=%s: a variable of a variable", s.Key, s.Value), Hint: "write the value itself"}

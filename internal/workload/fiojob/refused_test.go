@@ -32,9 +32,9 @@ func sums(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// A job file cannot change anything outside of its target: each line is refused with its position and a hint. If a line
-// were accepted, the test would run fio and detect the change. DIR is the neighbour's directory, FILE is a file in it,
-// and CMD creates another one.
+// A job file cannot change anything outside of its target: each line is refused with a hint. If a line were accepted,
+// the test would run fio and detect the change. DIR is the neighbour's directory, FILE is a file in it, and CMD creates
+// another one.
 func TestJobsStayInTheirTarget(t *testing.T) {
 	neighbour := worktest.OnDisk(t)
 	file := filepath.Join(neighbour, "large")

@@ -135,7 +135,8 @@ func identify(ctx context.Context, m iotax.Machine, name string) (b agent.Binary
 	return b, err
 }
 
-// Look returns an error if m has no fio and iotax cannot provide it there. It copies this host's fio if necessary.
+// Look checks that m has the job's fio. If the plan names no binary and m has no fio, Look copies this host's fio
+// there. It does not check a binary that depends on the target, and does not install fio.
 func (j *fioJob) Look(ctx context.Context, m iotax.Machine) error {
 	if strings.Contains(j.spec.Binary, "{") {
 		return nil // each target has its own binary
@@ -220,8 +221,9 @@ func (j *fioJob) probe(ctx context.Context, t *iotax.Target, st *fioState, engin
 	return err
 }
 
-// Settle chooses one engine that works on every target, because targets with different engines run different workloads.
-// It skips a target that cannot run the job. Check reports such a target.
+// Settle chooses one engine that works on every target, if possible, because targets with different engines run
+// different workloads. It does not change an engine that the job names. It skips a target that cannot run the job.
+// Check reports such a target.
 func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.Finding, error) {
 	type candidate struct {
 		t     *iotax.Target
@@ -443,7 +445,7 @@ func (j *fioJob) line(t *iotax.Target, st *fioState, out *iotax.Trial) line {
 }
 
 // Prepare writes the test files with random data. It writes each file under a temporary name, so a file with the final
-// name and the right size is complete. It reuses existing files.
+// name and the right size is complete. It reuses such a file.
 func (j *fioJob) Prepare(ctx context.Context, t *iotax.Target) error {
 	if len(t.Together) > 0 {
 		return j.each(t, true, func(p party) error { return p.job.Prepare(ctx, p.target) })
@@ -483,8 +485,8 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 	if len(missing) > 0 && t.Place.ReadOnly {
 		return on(errors.New("the place is read-only"), "")
 	}
-	// One fio process writes up to eight files at the same time. A process for each file would start fio more often,
-	// and more files would interleave on the disk.
+	// One fio process writes up to eight files at the same time. With fewer, fio would have to start more often. With
+	// more, the files would interleave on the disk.
 	for _, bytes := range slices.Sorted(maps.Keys(missing)) {
 		for batch := range slices.Chunk(missing[bytes], 8) {
 			files := map[string]int64{}
@@ -854,8 +856,8 @@ func (l logs) series(step int) ([]iotax.Series, error) {
 	return out, nil
 }
 
-// fioMessage extracts fio's error messages from its output. fio prints a message up to three times, and again for every
-// request in flight. fioMessage keeps the line that names the file, once.
+// fioMessage extracts fio's error messages from its output. fio prints an I/O error up to three times, and again for
+// every request in flight. fioMessage keeps only the first line about an I/O error, which names the file.
 func fioMessage(text string) string {
 	var lines []string
 	why := ""

@@ -120,7 +120,7 @@ func (f filling) Run(ctx context.Context, c *iotax.Cmd) error {
 	return f.Machine.Run(ctx, c)
 }
 
-// A file system may fill up after the last check of its free space.
+// If the file system fills up after the last check of its free space, Prepare returns an error and removes its files.
 func TestPlaceFillsUpUnderFio(t *testing.T) {
 	tiny := small(t)
 	w := open(t, "size", "10MiB")

@@ -374,8 +374,8 @@ size=1MiB
 	}
 }
 
-// A scaled job is the same job on smaller files. Its files contain whole blocks, and jobs with different small block
-// sizes have the same files.
+// Scaling changes the sizes of the files, but does not shrink them below a few blocks. Jobs with different small block
+// sizes have files of the same size.
 func TestScale(t *testing.T) {
 	for _, c := range []struct {
 		command string

@@ -14,8 +14,8 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// At every scale, each file of each suite contains several blocks, because fio cannot complete an I/O in a file smaller
-// than one block.
+// Even at small scales, each file of each suite contains several blocks, because fio cannot complete an I/O in a file
+// smaller than one block.
 func TestScaledSuites(t *testing.T) {
 	kinds := plan.Kinds{Workloads: workload.PlanKinds(), Volumes: volume.PlanKinds(), Machines: machine.PlanKinds(), Layouts: iotax.Layouts, Published: published.Names()}
 	seen := 0

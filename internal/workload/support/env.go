@@ -13,7 +13,7 @@ import (
 
 const (
 	RawLimit     = 4 << 20  // maximum kept output of a command, bytes
-	MessageLimit = 64 << 10 // maximum kept messages of fio, bytes
+	MessageLimit = 64 << 10 // maximum kept messages of fio or iperf3, bytes
 )
 
 // A Kind is a kind of workload in a plan, with the function that makes workloads of this kind.

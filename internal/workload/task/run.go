@@ -145,8 +145,8 @@ type FioOutput struct {
 	Over           bool              // the output and the logs exceed the limit
 }
 
-// Fio runs fio once. fio keeps its logs in memory and writes them when it exits, so they do not disturb the I/O. The
-// logs are never written to the measured place.
+// Fio runs fio once. fio keeps its logs in memory and writes them to a temporary directory when it exits, so they do
+// not disturb the I/O.
 var Fio = agent.New("run fio", runFio)
 
 func runFio(ctx context.Context, f FioRun) (out FioOutput, err error) {

@@ -17,7 +17,7 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// fio returns the command line of a stand-in for fio, which writes a log.
+// fio returns the command line of a stand-in for fio. In its script, $at is the path prefix of the logs.
 func fio(script string) []string {
 	return []string{"sh", "-c", `for a; do case $a in --write_bw_log=*) at=${a#*=};; esac; done; ` + script, "sh"}
 }

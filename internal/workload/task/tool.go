@@ -25,11 +25,11 @@ type Tool struct {
 
 var (
 	// Home returns the directory for a tool. Its parent directory belongs to this user, allows programs to be executed,
-	// and has enough space. Dir.Have reports whether the tool is already there.
+	// and has enough space for the tool if it is not there yet. Dir.Have reports whether it is there.
 	Home = agent.New("home of tool", home)
 	// InstallFio installs fio with the first package manager that it finds. sudo must not ask for a password.
 	InstallFio = agent.New("install fio", installFio)
-	// TempDir creates a temporary directory outside the measured place.
+	// TempDir creates a temporary directory in the system's default place.
 	TempDir = agent.New("temporary directory", tempDir)
 	// Accounts returns the agent's user ID, and whether the system has a root user and a root group.
 	Accounts = agent.New("accounts", accounts)

@@ -9,9 +9,8 @@ import (
 )
 
 // Bootstrap is the command line for the login shell. It is the same for every program: it reads one line from standard
-// input and evaluates it. fish and csh also accept the line: the login shell may be any shell. "exec" replaces the
-// login shell with sh. The program's arguments come over standard input, so only the kernel's limit on arguments
-// applies.
+// input and evaluates it. fish and csh also accept the line. "exec" replaces the login shell with sh. The program's
+// arguments come over standard input, so only the kernel's limit on arguments applies.
 const Bootstrap = `exec sh -c '` + Script + `'`
 
 // Script is the script in Bootstrap, for channels that take an argument vector.

@@ -16,7 +16,7 @@ func Name() string {
 }
 
 // Sleep returns the command that keeps a container running until it is stopped. A shell that waits for a child handles
-// SIGTERM at once. Any image that contains sh also contains sleep.
+// SIGTERM at once. Most images that contain sh also contain sleep.
 func Sleep() []string {
 	return []string{"sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"}
 }

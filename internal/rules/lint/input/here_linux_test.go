@@ -12,7 +12,7 @@ import (
 	"iotax/internal/rules/lint"
 )
 
-// A device that contains a file system is in use.
+// lint finds the file system on a device that a command would overwrite.
 func TestHolds(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root for a loop device")

@@ -30,8 +30,8 @@ type Reader struct {
 	Facts   lint.Facts
 	Version string // version of iotax
 	Found   []lint.Finding
-	Files   []string // the inputs that are files, for SARIF
-	N       int      // number of inputs read
+	Files   []string // the files among the inputs and those that they include, for SARIF
+	N       int      // number of inputs that could be linted
 }
 
 func failed(on string, err error, hint string) error {

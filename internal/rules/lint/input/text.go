@@ -116,7 +116,7 @@ func (w *findingWriter) summary(found []lint.Finding) {
 	w.para(strings.Join(parts, ", ")+"; more about a rule: iotax lint --explain "+worst, "", "  ", dim)
 }
 
-// Page writes a Markdown page for a terminal. It wraps paragraphs and leaves code unchanged.
+// Page writes a Markdown page for a terminal. It wraps paragraphs and indents code.
 func Page(out io.Writer, page string, width int) error {
 	var b strings.Builder
 	code := false
