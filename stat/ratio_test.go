@@ -359,7 +359,7 @@ func peeking(d []float64) (Interval, bool) {
 	if len(d) < 3 {
 		return Interval{}, false
 	}
-	e, _ := Estimate(d, Options{Alpha: .05})
+	e, _ := Estimate(d, Options{Alpha: .05, Least: 3})
 	return e.T, len(d) == 30 || !e.T.Contains(1)
 }
 

@@ -168,12 +168,12 @@ func meantFlag(c *cobra.Command, err error) error {
 
 // A topic is a page of help that is not about a command. The manual page of iotax contains all topics.
 type topic struct {
-	name, title, intro string
-	entries            [][2]string
+	name, title string
+	entries     [][2]string
 }
 
 var topics = []topic{
-	{"exit-status", "Exit status", "", [][2]string{
+	{"exit-status", "Exit status", [][2]string{
 		{"0", "A report was made, also if the run stopped at its budget or is too noisy for a verdict: the report shows it. Other commands: done."},
 		{"1", "iotax could not measure or compare anything, doctor found that something a plan needs is missing, or the command failed."},
 		{"2", "The command line or the plan is wrong. Nothing was measured."},
@@ -182,7 +182,7 @@ var topics = []topic{
 		{"125, 128", "bisect --step, for git bisect run: not decided, and an error. There 1 means that the commit is slow."},
 		{"130", "Interrupted (Ctrl-C, SIGTERM). The finished trials are saved."},
 	}},
-	{"environment", "Environment", "", [][2]string{
+	{"environment", "Environment", [][2]string{
 		{storeVariable, "The store, if --store is not given. An address with a password belongs here: it appears in no list of processes."},
 		{podStoreVariable, "The store as the pods of run --kubernetes reach it, if --pod-store is not given."},
 		{tokenVariable, "The token of serve, if --token-file is not given."},
@@ -198,7 +198,7 @@ var topics = []topic{
 		{"SSH_AUTH_SOCK", "The SSH agent to use."},
 		{"AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_PROFILE", "Keys for buckets."},
 	}},
-	{"files", "Files", "", [][2]string{
+	{"files", "Files", [][2]string{
 		{"~/.local/state/iotax/iotax.db", "The default store of runs (SQLite)."},
 		{"~/.cache/iotax", "Kernels and images for guests, noise floors that calibrate measured. It may be deleted."},
 		{"$TMPDIR/iotax-*", "Working directories of runs. iotax removes them; iotax clean removes those of crashed runs."},

@@ -268,7 +268,7 @@ func isWord(arg string) bool {
 	if _, ok := suite.Source(arg); ok || arg == "-" || strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
 		return false
 	}
-	return strings.ContainsAny(arg, ":/")
+	return arg == "." || arg == ".." || strings.ContainsAny(arg, ":/")
 }
 
 func source(arg string, stdin io.Reader) (name string, src []byte, err error) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Used returns the names of the machines that the targets are on, and of those that serve them.
+// Used returns the names of the machines that the targets are on or need, and of the machines that contain these.
 func (p *Plan) Used() map[string]bool {
 	used := map[string]bool{}
 	for _, t := range p.Targets {
@@ -17,6 +17,13 @@ func (p *Plan) Used() map[string]bool {
 		}
 		for _, name := range t.In {
 			used[name] = true
+		}
+	}
+	for range p.Machines { // a chain of nested machines is at most this long
+		for _, m := range p.Machines {
+			if used[m.Name] && m.On != "" {
+				used[m.On] = true
+			}
 		}
 	}
 	return used

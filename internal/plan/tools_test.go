@@ -29,4 +29,9 @@ func TestToolsOfMachines(t *testing.T) {
 	if want := []string{"dir", "host-tool", "peer-tool", "server-tool", "used-tool", "volume"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	p.Machines = append(p.Machines, Machine{Name: "inner", On: "middle"}, Machine{Name: "middle", On: "outer"}, Machine{Name: "outer"})
+	p.Targets = append(p.Targets, Target{Name: "z", On: "inner", Spec: machineTool("dir")})
+	if used := p.Used(); !used["inner"] || !used["middle"] || !used["outer"] || used["idle"] {
+		t.Errorf("of a nested machine: %v", used)
+	}
 }

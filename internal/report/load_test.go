@@ -18,6 +18,14 @@ func TestCurve(t *testing.T) {
 	if c := p[2].Cells[0]; !(c.P50 > 1e-3 && c.P99 < 1.2e-3*3 && c.P99 >= c.P50) || c.P99d9 == c.P99d9 {
 		t.Errorf("%+v: p99.9 has 54 observations beyond it", c)
 	}
+	run, trials := reporttest.Loaded()
+	rates, err := From(run, Held(trials), "read.iops") // another metric changes no point
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := rates.Curves[0].Points[1].Cells[1], p[1].Cells[1]; got.Latency != want.Latency || got.Done != want.Done {
+		t.Errorf("with another metric %+v, want %+v", got, want)
+	}
 	if New(reporttest.Fixture()).Curves != nil {
 		t.Error("a closed loop has no curve")
 	}

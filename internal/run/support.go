@@ -80,12 +80,8 @@ func (e *engine) supported(ctx context.Context, ln *lane) error {
 			if longer := length.Seconds() * stat.MinBeyond / beyond; longer < math.MaxInt32 {
 				hint = fmt.Sprintf("use `--trial %v`, or a quantile with more I/Os beyond", plan.Duration(math.Ceil(longer))*plan.Duration(time.Second))
 			}
-			trials := fmt.Sprintf("%d rounds of %v have", x.rounds, length)
-			if x.rounds == 1 {
-				trials = fmt.Sprintf("a trial of %v has", length)
-			}
 			return &iotax.Error{Op: fmt.Sprintf("judge %s.%s of", x.of, stat.QuantileName(x.q)), On: t.Cell(), Hint: hint,
-				Err: fmt.Errorf("%s about %.0f I/Os beyond it, and an interval needs %d", trials, beyond, stat.MinBeyond)}
+				Err: fmt.Errorf("%d rounds of %v have about %.0f I/Os beyond it, and an interval needs %d", x.rounds, length, beyond, stat.MinBeyond)}
 		}
 	}
 	return nil

@@ -299,17 +299,19 @@ var connectNBD = agent.New("volume.connect NBD", func(ctx context.Context, x nbd
 			why = err.Error()
 			continue
 		}
+		var err error
 		for range 50 { // nbd-client may return before the kernel shows the attachment
 			if note := leftover.NBDNote(device); note != "" {
-				if err := os.WriteFile(x.Note+"/"+leftover.NBDFile, []byte(note), 0o600); err != nil {
-					_, derr := agent.Exec(ctx, "nbd-client", "-d", device)
-					return "", errors.Join(err, derr)
+				if err = os.WriteFile(x.Note+"/"+leftover.NBDFile, []byte(note), 0o600); err == nil {
+					return device, nil
 				}
-				return device, nil
+				break
 			}
+			err = errors.New("the kernel does not show that it is attached")
 			time.Sleep(100 * time.Millisecond)
 		}
-		return device, nil
+		_, derr := agent.Exec(ctx, "nbd-client", "-d", device) // without a note, nothing would detach it later
+		return "", &iotax.Error{Op: "attach NBD export", On: device, Err: errors.Join(err, derr)}
 	}
 	return fail(why, "see that the export is there and a device is free (nbd-client -c /dev/nbd0), or use attach: engine")
 })

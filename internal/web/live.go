@@ -382,8 +382,12 @@ func (f *feeds) news(ctx context.Context, one *feed, id string, st store.State, 
 		}
 		trials = append(trials, t)
 	}
+	rep, err := report.From(run, report.Held(slices.Clone(trials)))
+	if err != nil {
+		return trials, err
+	}
 	var b bytes.Buffer
-	if err := f.s.pages.ExecuteTemplate(&b, "live-run", f.s.liveView(run, report.New(run, slices.Clone(trials)))); err != nil {
+	if err := f.s.pages.ExecuteTemplate(&b, "live-run", f.s.liveView(run, rep)); err != nil {
 		return trials, err
 	}
 	f.tell(one, message{id: st.Last, event: "run", data: b.Bytes()})

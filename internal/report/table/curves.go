@@ -68,22 +68,20 @@ func Curve(c report.Curve) block.Table {
 		Head: []string{"offered IOPS", "target", "done", "mean", "p50", "p99", "p99.9"}, Wraps: []int{1},
 		Right: []int{0, 2, 3, 4, 5, 6}, Least: 4}
 	for _, p := range c.Points {
-		for i, cell := range p.Cells {
+		offered := format.Number(format.Lone(p.Offered), iotax.PerSecond)
+		if p.Load != "" {
+			offered += " (" + p.Load + ")"
+		}
+		for _, cell := range p.Cells {
 			if math.IsNaN(cell.Done) {
 				continue
-			}
-			offered := ""
-			if i == 0 {
-				offered = format.Number(format.Lone(p.Offered), iotax.PerSecond)
-				if p.Load != "" {
-					offered += " (" + p.Load + ")"
-				}
 			}
 			row := []string{offered, cell.Target, format.Number(format.Lone(cell.Done), iotax.PerSecond)}
 			for _, v := range []float64{cell.Latency, cell.P50, cell.P99, cell.P99d9} {
 				row = append(row, format.Number(format.Lone(v), iotax.Seconds))
 			}
 			out.Rows = append(out.Rows, block.Words(row...))
+			offered = "" // only in the first row of the point
 		}
 	}
 	return out

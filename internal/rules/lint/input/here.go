@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"iotax"
 	"iotax/internal/machine/host"
@@ -53,9 +56,13 @@ func Memory(ctx context.Context) int64 {
 	if err != nil {
 		return 0
 	}
+	return memoryOf(env)
+}
+
+func memoryOf(env map[string]string) int64 {
 	n, _ := strconv.ParseInt(env[iotax.FactMemoryBytes], 10, 64)
-	if limit, err := strconv.ParseInt(env[iotax.FactMemoryLimit], 10, 64); err == nil && limit > 0 {
-		return min(n, limit)
+	if limit, err := humanize.ParseBytes(env[iotax.FactMemoryLimit]); err == nil && limit > 0 && limit < math.MaxInt64 {
+		return min(n, int64(limit))
 	}
 	return n
 }

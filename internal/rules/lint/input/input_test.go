@@ -12,6 +12,15 @@ import (
 	"iotax/internal/rules/lint"
 )
 
+// A container's memory limit counts if it is below the memory of the host.
+func TestMemoryLimit(t *testing.T) {
+	for limit, want := range map[string]int64{"": 8 << 30, "512 MiB": 512 << 20, "16 GiB": 8 << 30} {
+		if got := memoryOf(map[string]string{iotax.FactMemoryBytes: "8589934592", iotax.FactMemoryLimit: limit}); got != want {
+			t.Errorf("limit %q: %d, want %d", limit, got, want)
+		}
+	}
+}
+
 func TestHeld(t *testing.T) {
 	const lsblk = `{"blockdevices": [
 		{"name": "/dev/sda", "type": "disk", "fstype": null, "pttype": "gpt", "mountpoint": null, "children": [
