@@ -71,6 +71,7 @@ func (x explanation) holds(t *testing.T, stages ...string) {
 // limit, the few I/Os of the guest itself would take a large share of a trial's time.
 func TestExplainsThrottle(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	s := newStage(t)
 	plan := s.write("plan.yaml", fmt.Sprintf(`
 machines: {guest: {qemu: {memory: 512MiB, cpus: 1}}}
@@ -159,6 +160,7 @@ measure: {protocol: "fixed:6x1s", ramp: 200ms}
 // file servers are delayed above the device, so the difference is in the host's file system.
 func TestExplainsSlowServer(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	cpu := func(s *stage, _ string) (procs string) { return s.starved() }
 	reads := func(s *stage, dir string) (procs string) { l := s.limited(dir); l.set(5); return l.joined }
 	const virtiofs, sshfs = "\n  share: {on: guest, share: {of: here, type: virtiofs}}", "\n  sftp: {on: guest, sshfs: {of: here}}"

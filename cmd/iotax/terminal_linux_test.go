@@ -50,6 +50,7 @@ func (p *pane) until(what string, ok func(screen string) bool) string {
 // above is lost.
 func TestProgressInTmux(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("needs tmux")
 	}
