@@ -102,7 +102,7 @@ func TestWilson(t *testing.T) {
 }
 
 func TestTukey(t *testing.T) {
-	// The quartiles are 3 and 5 (type 7), so the fences are at 0 and 8, and at −3 and 11.
+	// The quartiles are 3.5 and 5 (type 7), so the fences are at 1.25 and 7.25, and at −1 and 9.5.
 	xs := []float64{4, 3, 5, 4, 3, 5, 4, 9, 20, 4, 3}
 	got := Tukey(xs)
 	want := slices.Repeat([]Tag{Inside}, len(xs))

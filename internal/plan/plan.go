@@ -39,7 +39,7 @@ type Plan struct {
 // A Machine is an entry of `machines:`. The machine "host" is this host, which a plan need not declare.
 type Machine struct {
 	Name   string
-	On     string // name of the machine that contains it; "" if it is this host or not on another machine
+	On     string // name of the machine that contains this one; "" or "host" if it is directly on this host
 	Kind   string // key of the kind: "qemu"
 	Spec   Spec   // result of the kind's New, filled in
 	Labels map[string]string

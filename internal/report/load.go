@@ -121,8 +121,8 @@ func (b *builder) load(workload string) openLoad {
 	return l
 }
 
-// latencyLabel returns the label of a metric. In a closed loop of known depth, in which the next I/O waits for a
-// previous one, a latency is labeled "service latency" with the queue depth.
+// latencyLabel returns the label of a metric. In a closed loop of known depth, where each new I/O waits for an earlier
+// one, a latency is labelled "service latency" with the queue depth.
 func (b *builder) latencyLabel(workload, metric string) string {
 	label := format.Label(metric)
 	if !strings.Contains(metric, ".latency") || strings.HasPrefix(metric, "sync.") {

@@ -123,7 +123,7 @@ func (c *Client) Around(ctx context.Context, node string) map[string]string {
 	return f
 }
 
-// unreadable returns the value of a fact that could not be read.
+// unreadable returns the text to record for a fact that could not be read because of err.
 func unreadable(err error) string {
 	if apierrors.IsForbidden(err) {
 		return "unknown: this user may not read it"

@@ -24,7 +24,7 @@ type Comparison struct {
 	By     By
 	Margin float64 // margin of the verdicts, as a ratio
 	Alpha  float64 // significance level of each interval, and of all worse and better verdicts together
-	Answer string  // the largest change, in one sentence
+	Answer string  // one sentence: the largest confirmed loss, otherwise the largest gain, otherwise why there is neither
 
 	Rows         []Change // in the order of A
 	OnlyA, OnlyB []CellMetric

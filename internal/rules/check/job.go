@@ -48,7 +48,8 @@ func (r reading) number(fact string) (float64, bool) {
 	return v, err == nil && v > 0
 }
 
-// jobs returns the number of the generator's threads. It returns 1 if the job does not set numjobs.
+// jobs returns the number of the generator's threads, and whether it is known. If the job does not set numjobs, the
+// number is 1, and it is known if the I/O engine is known.
 func (r reading) jobs() (float64, bool) {
 	if r.fact(iotax.FactNumJobs) == "" {
 		return 1, r.fact(iotax.FactIOEngine) != ""
