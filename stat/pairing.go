@@ -23,7 +23,7 @@ type Pairing struct {
 	kept    []kept
 }
 
-// kept is what a Pairing keeps of one trial.
+// kept contains the data that a Pairing keeps of one trial.
 type kept struct {
 	value  float64 // NaN if the trial has no value
 	tail   *Tail   // nil unless the metric is a quantile and the trial has its histogram

@@ -79,7 +79,7 @@ func (s *stage) measured(plan string, flags ...string) result {
 }
 
 // thrice calls try until it returns "", and fails the test if three calls do not. Any other result of try describes
-// what was unexpected. Other work on this machine may look like a planted fault for a moment, or hide one.
+// an unexpected outcome. Other work on this machine may look like a planted fault for a moment, or hide one.
 func thrice(t *testing.T, try func() (odd string)) {
 	t.Helper()
 	var odd string

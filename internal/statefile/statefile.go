@@ -30,7 +30,7 @@ type Dir struct {
 }
 
 // Open creates the directory if it does not exist, and locks it. command is the name of the search in errors. made
-// names what the search creates in the directory besides its state. Open returns an error if another process has the
+// lists the files that the search creates there besides its state. Open returns an error if another process has the
 // lock, or if the directory has files but is not the state of a search.
 func Open(path, command string, made ...string) (*Dir, error) {
 	fail := func(err error, hint string) (*Dir, error) {
@@ -86,7 +86,7 @@ func (d *Dir) Write(state any) error {
 	return nil
 }
 
-// Clear removes the state and what the search made. It leaves the lock and all other files.
+// Clear removes the state and the files that the search created. It leaves the lock and all other files.
 func (d *Dir) Clear() (err error) {
 	for _, name := range d.made {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(d.Path, name)))

@@ -117,6 +117,7 @@ func (c *Comparison) changeSentence(r *Change) string {
 		r.words().Interval(r.Judged(c.By).Interval))
 }
 
+// words returns the words for the two directions of the change.
 func (r *Change) words() format.Contrast { return format.ContrastOf(r.Metric, r.Better, r.Unit) }
 
 // RunLine identifies a run by its id, name, start time and rounds, and adds the status of a run that is not done.

@@ -80,7 +80,7 @@ type source struct {
 	file     string // path of the job file; "" for a command line
 	jobs     []fio.JobSpec
 	labels   []string
-	word     string   // what the source calls a job: section or job
+	word     string   // name of a job in messages: section or job
 	ignored  []string // parts of the command line for fio itself or the shell, which iotax ignores
 	together []string // groups of jobs that fio would have run at the same time
 
