@@ -55,16 +55,22 @@ func main() {
 	if !signal.Ignored(syscall.SIGHUP) { // SIGHUP is ignored under nohup
 		signals = append(signals, syscall.SIGHUP) // when the terminal closes, iotax still removes what it made
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	context.AfterFunc(ctx, func() {
-		stop() // a second signal ends the process at once, because removal may hang on a machine that does not answer
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, signals...)
+	ctx, interrupt := context.WithCancel(context.Background())
+	go func() {
+		<-received
+		// A second signal ends the process at once, because removal may hang on a machine that does not answer. Nothing
+		// reacts to the first signal, or says so, before that is true.
+		signal.Stop(received)
 		undoing.Lock()
 		if !undoing.begun {
 			fmt.Fprintln(os.Stderr, "iotax: interrupted")
 			os.Exit(exitInterrupted)
 		}
 		undoing.Unlock()
-	})
+		interrupt()
+	}()
 	code := Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	os.Exit(code)
 }
