@@ -40,19 +40,27 @@ agents:
 		gzip -9nc $$at >$$at-$$(sha256sum <$$at | cut -c1-64)-$$(($$(wc -c <$$at))).gz && rm $$at || exit 1; \
 	done
 
-# make test runs the tests that take a few seconds each, in about ten minutes. make test-all runs all, as CI does (long.Test).
-# Packages that measure, or that look at the whole machine, run one by one. Of the others, three run at a time, because they wait for guests.
+# make test runs the tests that take a few seconds each, in about ten minutes. make test-all runs all, and looks for races,
+# as CI does (long.Test). Packages that measure, or that look at the whole machine, run one by one. Beside them, packages that
+# only compute use the CPU time that is left, with the lowest priority. Of the others, three run at a time, because they wait
+# for guests.
 # IOTAX_TEST_REPEATS=1 adds tests that repeat others by other means: Podman, the cluster over SSH.
 ALONE = ./internal/doctor ./internal/lab ./internal/leftover ./internal/machine/pod ./internal/object ./internal/probe/... ./internal/run ./internal/workload ./internal/workload/command ./internal/workload/fiojob
+COMPUTE = ./fio/... ./stat/... ./internal/bisect ./internal/generate ./internal/ingest/... ./internal/plan ./internal/report/... ./internal/rules/... ./internal/statsim/... ./internal/store ./internal/tune ./internal/web
+TEST = $(GO) test -timeout 60m $(SHORT) $(TESTFLAGS)
 test: SHORT = -short
+test: RACE = true
+test-all: RACE = $(MAKE) race TESTFLAGS=-vet=off
 test-all: kubernetes
 test test-all: build
 	@scripts/need test
 	@bin/iotax kernel --fetch -q >/dev/null
 	@status=0; set -x; \
-	$(GO) test -p 3 -timeout 60m $(SHORT) $(TESTFLAGS) $(or $(filter-out $(shell $(GO) list $(ALONE) ./cmd/iotax),$(shell $(GO) list ./...)),$(error go list names no packages)) || status=1; \
-	$(GO) test -timeout 60m $(SHORT) $(TESTFLAGS) -tags agents ./cmd/iotax || status=1; \
-	$(GO) test -p 1 -timeout 60m $(SHORT) $(TESTFLAGS) $(ALONE) || status=1; \
+	$(TEST) -p 3 $(or $(filter-out $(shell $(GO) list $(ALONE) $(COMPUTE) ./cmd/iotax),$(shell $(GO) list ./...)),$(error go list names no packages)) || status=1; \
+	$(TEST) -tags agents ./cmd/iotax || status=1; \
+	{ nice -n 19 $(TEST) -p 2 $(COMPUTE) && nice -n 19 $(RACE); } >bin/compute.log 2>&1 & \
+	$(TEST) -p 1 $(ALONE) || status=1; \
+	wait $$! || status=1; cat bin/compute.log; \
 	exit $$status
 
 # Tests with real container engines, and tests with a real cluster of one node.
@@ -80,7 +88,7 @@ lint:
 # (TestKilledWriter, TestKilledBesideWriter, TestTwoProcesses), run for minutes in one goroutine (TestDamaged, TestPackedExactly,
 # TestReadersOfParquet, TestDropWorstSimulated, and TestSQLite, whose steps TestPostgres repeats), or run mostly in the browser (TestBrowser).
 race:
-	CGO_ENABLED=1 $(GO) test -race -p 2 -timeout 10m $(TESTFLAGS) -skip 'TestKilledWriter|TestKilledBesideWriter|TestTwoProcesses|TestDamaged|TestPackedExactly|TestReadersOfParquet|TestTenThousandRuns|TestThousandTargets|TestDropWorstSimulated|TestSQLite$$|TestBrowser$$' ./internal/run ./internal/store ./internal/web ./internal/agent ./internal/machine/agent
+	CGO_ENABLED=1 $(GO) test -race -p 2 -timeout 30m $(TESTFLAGS) -skip 'TestKilledWriter|TestKilledBesideWriter|TestTwoProcesses|TestDamaged|TestPackedExactly|TestReadersOfParquet|TestTenThousandRuns|TestThousandTargets|TestDropWorstSimulated|TestSQLite$$|TestBrowser$$' ./internal/run ./internal/store ./internal/web ./internal/agent ./internal/machine/agent
 
 # Known vulnerabilities in linked code. It needs a connection to vuln.go.dev, which CI may lack.
 vulnerabilities:

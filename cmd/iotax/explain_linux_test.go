@@ -181,7 +181,7 @@ machines: {guest: {qemu: {memory: 512MiB, cpus: 1}}}
 targets:
   here: {dir: %s}%s
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 48MiB}}}
-measure: {protocol: "fixed:5x2s", ramp: 200ms}
+measure: {protocol: "fixed:3x2s", ramp: 200ms}
 `, dir, x.targets)))
 			r.afterTrials(2 + 2*len(x.servers)) // skip the first round, which writes the file
 			for _, server := range x.servers {
