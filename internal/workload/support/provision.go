@@ -2,6 +2,7 @@ package support
 
 import (
 	"archive/tar"
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"debug/elf"
@@ -283,12 +284,13 @@ func (b *bundle) archive(t *tar.Writer) error {
 // SendTar creates the directory dir on m from the tar archive that `write` produces.
 func SendTar(ctx context.Context, m iotax.Machine, dir string, write func(*tar.Writer) error) error {
 	return Send(func(w io.Writer) error {
-		z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+		b := bufio.NewWriterSize(w, 64<<10) // gzip writes pieces of 240 bytes, each of which would be a message
+		z, err := gzip.NewWriterLevel(b, gzip.BestSpeed)
 		if err != nil {
 			return err
 		}
 		t := tar.NewWriter(z)
-		return errors.Join(write(t), t.Close(), z.Close())
+		return errors.Join(write(t), t.Close(), z.Close(), b.Flush())
 	}, func(r io.Reader) error {
 		_, err := task.Unpack.On(ctx, m, dir, r)
 		return err
