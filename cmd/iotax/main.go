@@ -60,8 +60,8 @@ func main() {
 	ctx, interrupt := context.WithCancel(context.Background())
 	go func() {
 		<-received
-		// A second signal ends the process at once, because removal may hang on a machine that does not answer. Nothing
-		// reacts to the first signal, or says so, before that is true.
+		// A second signal ends the process at once, because removal may hang on a machine that does not answer. This must
+		// be so before anything reacts to the first signal.
 		signal.Stop(received)
 		undoing.Lock()
 		if !undoing.begun {
