@@ -127,9 +127,9 @@ type MachineCaps struct {
 	// children included. Their CPU time and memory are the cost of the machine.
 	Processes func() map[string][]int
 
-	// DeviceBytes returns the number of bytes that the machine's processes have requested from block devices of
-	// this host since the machine was opened. It includes processes that have ended. ok is false if the numbers are
-	// not known.
+	// DeviceBytes returns the number of bytes that the machine's processes have requested from block devices of this
+	// host so far, in counters that may start at any value. It includes processes that have ended. ok is false if the
+	// numbers are not known.
 	DeviceBytes func() (read, written uint64, ok bool)
 
 	// DiskTimes returns the total time and number of requests at a disk of the machine so far, from the counters of
@@ -335,8 +335,8 @@ type Target struct {
 	Facts   map[FactKey]string // facts that were detected
 
 	// Together contains the targets at which the workload runs at the same time, if this target represents several.
-	// Together is nil for a single target. Otherwise, Machine and Place are those of the first target in Together, and
-	// Noise, if not nil, is other work that runs at the same time.
+	// Together is nil for a single target. Otherwise, Machine and Place.Path are those of the first target in Together,
+	// and Noise, if not nil, is other work that runs at the same time.
 	Together []*Target
 	Noise    *Noise
 
@@ -718,7 +718,7 @@ const (
 	Done        Status = "done"
 	Incomplete  Status = "incomplete"  // rounds, precision or targets of the plan are missing
 	Interrupted Status = "interrupted" // by the user
-	Failed      Status = "failed"      // nothing could be measured
+	Failed      Status = "failed"      // an error ended the run
 )
 
 // A Run is one execution of a plan, without its trials.
@@ -739,7 +739,7 @@ type Run struct {
 	Targets     []TargetInfo       `json:"targets"`
 	Workloads   []WorkloadInfo     `json:"workloads"`
 	Calibration *Calibration       `json:"calibration,omitempty"` // of the test bed; nil if not known
-	Findings    []Finding          `json:"findings,omitempty"`    // about the run as a whole
+	Findings    []Finding          `json:"findings,omitempty"`    // without the findings of targets and trials
 
 	Presentation *Presentation `json:"presentation,omitempty"` // the plan's settings for the report; nil means none
 }
@@ -840,7 +840,7 @@ type TargetInfo struct {
 	Err        string             `json:"err,omitempty"` // why the target could not be opened
 
 	// Against lists the targets that this target is compared with instead of the run's baseline. The ratio and the
-	// verdict refer to the first one. For the others, the report only shows the ratio.
+	// verdict refer to the first one at which the workload runs. For the others, the report only shows the ratio.
 	Against []string `json:"against,omitempty"`
 }
 

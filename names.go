@@ -26,7 +26,7 @@ const (
 const (
 	ValueReadIOPS        ValueName = "read.iops"         // 1/s
 	ValueWriteIOPS       ValueName = "write.iops"        // 1/s
-	ValueMixedIOPS       ValueName = "mixed.iops"        // 1/s, of both directions
+	ValueMixedIOPS       ValueName = "mixed.iops"        // 1/s, of all directions
 	ValueReadBandwidth   ValueName = "read.bandwidth"    // B/s
 	ValueWriteBandwidth  ValueName = "write.bandwidth"   // B/s
 	ValueReadLatency     ValueName = "read.latency"      // s, a histogram

@@ -66,7 +66,7 @@ func (a amount) margin(wild bool) float64 {
 	return a.scale * math.Pow10(-a.decimals)
 }
 
-// decimal returns the value with the units read as powers of 1000.
+// decimal returns the value of an amount whose units are powers of 1024, with the units read as powers of 1000.
 func (a amount) decimal() float64 { return a.value * math.Pow(1000.0/1024, float64(a.power)) }
 
 // field returns the text between key and the next comma, or "" if s does not contain key. key must be at the start of

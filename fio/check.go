@@ -17,7 +17,7 @@ type form struct {
 	Seconds bool     // a number without a unit is in seconds
 	Pow2    bool     // the number must be a power of two
 	Any     bool     // a function in fio parses the value, and fio does not list the accepted words
-	Length  int      // maximum number of list elements or string characters
+	Length  int      // maximum number of list elements, or of string bytes including the final NUL; 0 for no limit
 	Values  []string // words that a build of 3.33 or later accepts
 }
 
@@ -124,7 +124,7 @@ func (o Option) Check(value string, bare bool, kbBase int) error {
 		return nil
 	}
 	if bare {
-		log := strings.HasPrefix(o.Name, "write_") // fio crashes if any other option of this form has no value
+		log := strings.HasPrefix(o.Name, "write_") // without a value, fio crashes on the other options that a function parses
 		if f.Kind == "STR_SET" || f.Kind == "STR" && f.Any && log {
 			return nil
 		}

@@ -138,7 +138,7 @@ func FuzzParseCommand(f *testing.F) {
 		_ = c.Jobs()
 		again, err := ParseCommand(c.String())
 		if err != nil {
-			return // ParseCommand rejects a name such as --x
+			return // for example, String omits the "--" before a job file named --x
 		}
 		if again.Program != c.Program {
 			t.Fatalf("%q: %q, then %q", text, c.Program, again.Program)

@@ -25,8 +25,8 @@ func Blocked(messages string) bool { return strings.Contains(messages, "stuck gr
 // measured window. last is data without the reports before the last one. intervals contains the observations between
 // consecutive reports. The intervals add up exactly to the histograms of the last report. Reports omits the intervals
 // of mixed.latency if the output also has separate directions. The first interval includes the time before the first
-// I/O. If a report waits for a stalled I/O, its interval ends late. Reports returns no intervals on error, or if a run
-// of more than 1.5 s has only one report.
+// I/O. If a report waits for a stalled I/O, its interval ends late. Reports returns no intervals on error, without
+// histograms, or if a run of more than 1.5 s has only one report.
 func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 	type report struct {
 		begun, at float64 // in seconds; fio starts a report at begun and writes it at `at`, after each job has completed an I/O

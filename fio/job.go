@@ -91,7 +91,7 @@ func ReadJob(name string, read func(name string) ([]byte, error)) (*JobFile, err
 	return f, errors.Join(p.errs...)
 }
 
-// MaxJob is the maximum size of a job file and its includes, in bytes.
+// MaxJob is the maximum size in bytes of a job file with its includes, and of a text with command lines.
 const MaxJob = 4 << 20
 
 // maxLine is fio's OPT_LEN_MAX. fio splits lines of at least this many bytes, including the line ending.

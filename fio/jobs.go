@@ -62,7 +62,7 @@ func (j *JobSpec) Get(key string) (Setting, bool) {
 	return Setting{}, false
 }
 
-// On reports whether a boolean option is set to a value other than 0.
+// On reports whether a boolean option is set, either without a value or to a value other than 0.
 func (j *JobSpec) On(key string) bool {
 	s, ok := j.Get(key)
 	return ok && (s.Bare || s.Value != "0")
@@ -74,8 +74,8 @@ func (j *JobSpec) WaitFor() string {
 	return s.Value
 }
 
-// Jobs returns the jobs of the file in order. With names, it returns only the jobs with these names, like fio's
-// --section.
+// Jobs returns the jobs of the file in order. With names, it returns only the jobs of sections with these names, like
+// fio's --section.
 func (f *JobFile) Jobs(names ...string) []JobSpec { return jobs(f.Sections, names, true) }
 
 // With returns the jobs of the command and of files, the job files that the command names. Options before the first

@@ -25,7 +25,7 @@ func TestSectionsInOneRow(t *testing.T) {
 			t.Errorf("%s: what both have is %q", format, rw)
 		}
 	}
-	// Clones keep the options of their section. So do jobs with separate rows.
+	// Clones, jobs with separate rows, and a job that verifies its data keep their options.
 	for _, args := range [][]string{{"--numjobs=2", "--group_reporting"}, {"--numjobs=2"}, {"--verify=crc32c", "--rw=write", "--ioengine=psync", "--filename=" + job + ".data"}} {
 		args = append([]string{"--name=a", "--rw=randrw", "--bs=4k", "--size=8m", "--rate=8m", "--ioengine=null", "--output-format=json"}, args...)
 		for _, j := range one(t, run(t, args...), "").Result.Jobs {

@@ -37,7 +37,7 @@ var ErrNoResult = errors.New("no JSON result of fio")
 // Parse reads fio's JSON or json+ output. It stores text around the document in Notes. If the input has several
 // documents, Parse returns the last one with jobs, because the documents of status-interval are cumulative. If the last
 // document is truncated or invalid, Parse returns the part that it could read and a *SyntaxError. If the input has no
-// document, Parse returns ErrNoResult. The result is never nil.
+// document with a version or a job, Parse returns ErrNoResult. The result is never nil.
 func Parse(data []byte) (*Result, error) {
 	var last *Result
 	var lastErr error
@@ -127,7 +127,8 @@ func documentStart(data []byte, pos int, opening *regexp.Regexp) int {
 	return -1
 }
 
-// maxNotes limits the number of notes, because `normal,json` prints a whole report around the document.
+// maxNotes limits the number of notes from the text before, inside or after a document, because `normal,json` prints a
+// whole report around the document.
 const maxNotes = 200
 
 func noteLines(text []byte) []string {

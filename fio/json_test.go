@@ -65,8 +65,8 @@ func near(t testing.TB, what string, got, want, tolerance float64) {
 	}
 }
 
-// The JSON values agree with the human-readable output of the same run: reads and writes exactly, rates within their
-// printed precision.
+// The JSON values agree with the human-readable output of the same run: reads and writes exactly, the read bandwidth
+// within 2 %.
 func TestAgreesWithHumanOutput(t *testing.T) {
 	out := run(t, "--name=job", "--rw=randrw", "--size=4m", "--bs=4k", "--iodepth=4", "--numjobs=3", "--ioengine=posixaio",
 		"--runtime=600ms", "--time_based", "--output-format=normal,json+", "--lat_percentiles=1", "--fsync=64")
@@ -214,7 +214,7 @@ func TestUnifiedReporting(t *testing.T) {
 	}
 }
 
-// With a real server and client, the result contains the rows of the clients, but not the row with their sum.
+// With a real server and client, the result contains the rows of the jobs, but not the row with their sum.
 func TestClientServer(t *testing.T) {
 	sock := filepath.Join(t.TempDir(), "s")
 	server := exec.Command("fio", "--server=sock:"+sock)

@@ -25,7 +25,7 @@ type Log struct {
 
 // A Histogram is the sum of all lines of a histogram log for one direction.
 type Histogram struct {
-	Direction int // 0 read, 1 write, 2 trim
+	Direction int // 0 read, 1 write, 2 trim, 3 other
 	Bins      []Bin
 }
 
@@ -33,7 +33,7 @@ type Histogram struct {
 type Sample struct {
 	Seconds   float64 // since the start of the measured window (ramp_time excluded)
 	Value     float64 // as fio wrote it: see LogKind.Base
-	Direction int     // 0 read, 1 write, 2 trim
+	Direction int     // 0 read, 1 write, 2 trim, 3 other
 	BlockSize uint64  // of the I/O; 0 for an average (log_avg_msec), except in old versions of fio
 }
 
@@ -229,8 +229,9 @@ func decimal(b []byte) (float64, bool) {
 	return v, err == nil && v >= 0 && !math.IsInf(v, 0)
 }
 
-// fromStart converts times since 1970 to times since the first sample. If the samples are averages, the window
-// began one interval before the first sample. fromStart assumes that this interval has the length of the next one.
+// fromStart converts times since 1970 to times since the start of the window. Single I/Os are counted from the first
+// sample. A window of averages began one interval earlier. fromStart assumes that this interval has the length of the
+// next one.
 func fromStart(samples []Sample) {
 	const years = 3e8 // seconds; longer than any run
 	if len(samples) == 0 || samples[0].Seconds < years {
@@ -553,8 +554,7 @@ func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 }
 
 // single reports whether the logs contain each I/O of the direction, with its block size, instead of averages. Until
-// fio 2.2, averages also had a block size. single recognizes averages by their spacing, which is at least half
-// a second.
+// fio 2.2, averages also had a block size. single recognizes such averages by their mean spacing: 0.4 s or more.
 func single(logs [][]Sample, dir int) bool {
 	n, seconds := 0, 0.0 // number of samples, and length in seconds, summed over the logs
 	for _, log := range logs {

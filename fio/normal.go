@@ -25,7 +25,7 @@ var aside = []string{
 // microseconds lists options that are in µs although fio's help calls them integers.
 var microseconds = []string{"thinktime", "thinktime_spin", "thinktime_iotime", "max_latency", "latency_target", "latency_window"}
 
-// synonyms maps values to other values with the same meaning.
+// synonyms maps OPTION=VALUE to the canonical value with the same meaning.
 var synonyms = map[string]string{"rw=readwrite": "rw", "sync=0": "none", "sync=1": "sync", "fallocate=0": "none", "fallocate=1": "posix",
 	"ioengine=aio": "libaio", "ioengine=linuxaio": "libaio"}
 
@@ -109,8 +109,8 @@ func written(settings []Setting) map[string]string {
 	return out
 }
 
-// usual returns the default value of an option. If fio defines no default, usual returns "0" for a number or a time,
-// and "" for text.
+// usual returns the default value of an option. If fio defines no default, usual returns "0" for a numeric option, and
+// "" for text.
 func usual(key string) string {
 	if v, ok := defaults()[key]; ok {
 		return canonicalValue(Setting{Key: key, Value: v})
@@ -121,7 +121,8 @@ func usual(key string) string {
 	return ""
 }
 
-// numeric reports whether the values of an option are numbers, sizes or times. Unknown options count as numeric.
+// numeric reports whether the values of an option are numbers, sizes, times or booleans. Unknown options count as
+// numeric.
 func numeric(key string, o Option) bool {
 	return o.Type == "" || strings.Contains(o.Type, "integer") || strings.Contains(o.Type, "boolean") || strings.Contains(o.Type, "postfix") ||
 		slices.Contains([]string{"filesize", "number_ios", "verify_backlog", "trim_backlog"}, key)

@@ -16,7 +16,7 @@ func normalOf(t *testing.T, options string) map[string]string {
 	return Normal(c.Jobs()[0].Settings)
 }
 
-// Each line lists equivalent ways to write one job. Jobs on different lines do different work.
+// Each element of `lines` lists equivalent ways to write one job. Jobs of different elements do different work.
 func TestNormal(t *testing.T) {
 	lines := [][]string{
 		{"--rw=randread --bs=4k --direct=1", "--readwrite=randread --blocksize=4096 --buffered=0", "--rw=randread --direct=1 --iodepth=1 --numjobs=1 --fsync=0",

@@ -19,7 +19,7 @@ type Part struct {
 	Offset int    // offset of its first byte
 	End    int    // offset of the byte after its last byte
 	Line   int    // line of the first byte, from 1
-	Also   []Kind // other formats of the same run in the input (normal,json)
+	Also   []Kind // other formats of the same run in the input, as with --output-format=normal,json
 
 	Result *Result // of one fio process; nil for other kinds
 	Log    *Log    // for KindLog
@@ -370,8 +370,8 @@ func oneEach(parts []Part) []Part {
 	return out
 }
 
-// sameRun reports whether two results in different formats are from the same run: their runtimes agree to the
-// millisecond, and their I/Os and bytes agree within their rounding.
+// sameRun reports whether the rows of two results in different formats are from the same run: their names, groups,
+// runtimes and exact numbers of I/Os are equal, and their bytes agree within their rounding.
 func sameRun(x, y []*Job) bool {
 	if len(x) != len(y) || len(x) == 0 {
 		return false

@@ -58,8 +58,8 @@ func forms(out []byte) (text, terse, doc []byte) {
 	return text, terse, doc
 }
 
-// TestFormsOfOneRun reads the real output of one run in each format. Totals and rates must be identical to the last
-// digit. Latencies must agree within the precision of the format.
+// TestFormsOfOneRun reads the real output of one run in each format. Totals and rates must be identical except for
+// floating-point rounding. Latencies must agree within the precision of the format.
 func TestFormsOfOneRun(t *testing.T) {
 	t.Parallel() // the test mostly waits for fio
 	file := filepath.Join(t.TempDir(), "f")
@@ -228,7 +228,7 @@ func TestSeveralRuns(t *testing.T) {
 			if i > 0 && (p.Line <= parts[i-1].Line || p.Offset <= parts[i-1].Offset) {
 				t.Errorf("%s", describe(parts))
 			}
-			if d := value(t, p.Result, "duration"); d < 0.3 || d > 3 { // the duration of one run, not of all runs
+			if d := value(t, p.Result, "duration"); d < 0.3 || d > 3 {
 				t.Errorf("%v s", d)
 			}
 		}
@@ -323,7 +323,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// A truncated document is read up to the cut, and does not hide the document after it.
+// A truncated document is a part with an error, and does not hide the document after it.
 func TestCutThenWhole(t *testing.T) {
 	whole := run(t, "--name=a", "--rw=randread", "--size=16m", "--ioengine=null", "--output-format=json")
 	for cut := 200; cut < len(whole)-10; cut += 97 {

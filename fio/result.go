@@ -275,8 +275,8 @@ func (r *Result) complete() {
 	}
 }
 
-// FitsBlocks reports whether the bytes divided by the I/Os equal the block size within 5 %. After a ramp, fio
-// counts the bytes of up to inFlight I/Os that started in the ramp, but does not count these I/Os.
+// FitsBlocks reports whether the bytes divided by the block size equal the I/Os within 5 % or inFlight I/Os. After a
+// ramp, fio counts the bytes of up to inFlight I/Os that started in the ramp, but does not count these I/Os.
 func (d *Direction) FitsBlocks(size float64, inFlight int64) bool {
 	blocks, ios := float64(d.Bytes)/size, float64(d.IOs)
 	return math.Abs(blocks-ios) <= max(0.05*ios, float64(inFlight))

@@ -74,7 +74,7 @@ type textHead struct {
 	options map[string]string
 }
 
-// A textRow is a job with its printed rates.
+// A textRow is a job with its printed sizes and rates.
 type textRow struct {
 	Job
 	size, rate, iops [4]amount // in the order of Job.directions
@@ -226,7 +226,7 @@ func (r *Result) joined(next *Result, j *Job) bool {
 	case j.Group != last.Group:
 		return j.Group == last.Group+1
 	}
-	return shares > 0 && shares < 1.15 // a single job has all of the bandwidth
+	return shares > 0 && shares < 1.15 // two separate results of one job have 200 % together
 }
 
 // shares returns the sum of the bandwidth shares of j and of the rows in its group. It uses the first direction in
@@ -501,8 +501,8 @@ func (t *textReader) row(s string) bool {
 	return true
 }
 
-// apart reports whether j, printed at time `at`, belongs to a different report than the previous rows. A process
-// prints each job once, and all jobs at the same time.
+// apart reports whether j, printed at time `at`, belongs to a different report than the previous rows. A report
+// contains each job once, and all jobs are printed at about the same time.
 func (t *textReader) apart(j *Job, at time.Time) bool {
 	const lag = 5 * time.Second // a slow terminal can take this long
 	if last := t.cur.Time; len(t.rows) == maxRows || !last.IsZero() && !at.IsZero() && at.Sub(last).Abs() > lag {

@@ -165,7 +165,7 @@ func TestBlog(t *testing.T) {
 	}
 }
 
-// The rate of a group is the sum of the bytes or I/Os of its jobs, divided by the runtime of the slower job.
+// The IOPS of a group are the sum of the I/Os of its jobs, divided by the runtime of the slower job.
 func TestTextGroups(t *testing.T) {
 	const head = "a: (g=0): rw=read, bs=4K-4K/4K-4K/4K-4K, ioengine=sync, iodepth=1\nb: (g=0): rw=read, bs=64K-64K/64K-64K/64K-64K, ioengine=sync, iodepth=1\nc: (g=1): rw=read, bs=4K-128K/4K-128K/4K-128K, ioengine=sync, iodepth=1\nfio-2.1.11\n"
 	row := func(name string, group, ios, kb, ms int) string {

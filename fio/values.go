@@ -124,9 +124,9 @@ func (r *Result) totals() []total {
 // itself in seconds.
 //
 // A rate is the total divided by the runtime, not fio's rounded or sampled rate. The latency is the total latency
-// if fio reports it. Quantiles come from the merged bins, if at least 100 samples are above them. Without bins
-// (plain JSON), Values uses fio's percentiles if they are from one job and direction, because percentiles cannot be
-// merged. If the number of I/Os is unknown (text, terse), Values omits ios and uses fio's rate.
+// if fio reports it. Values omits quantiles with fewer than 100 samples above them. Quantiles come from the merged
+// bins. Without bins (plain JSON), Values uses fio's percentiles if they are from one job and direction, because
+// percentiles cannot be merged. If the number of I/Os is unknown (text, terse), Values omits ios and uses fio's rate.
 func (r *Result) Values() []iotax.Value {
 	var vs []iotax.Value
 	add := func(name string, v float64, unit string, better iotax.Better) {

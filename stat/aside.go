@@ -3,11 +3,12 @@ package stat
 import "iotax"
 
 // SetAside returns trials in the same order, with discarded copies of the trials that have a finding of severity
-// Invalid. It discards trials of a cell (a target and a workload) only if at most the share MaxDiscarded of its valid
-// trials has such a finding. Otherwise it keeps them all, and the findings invalidate the whole cell. Failed and
-// already discarded trials do not count. The cause of an invalid value, for example a cache that served one trial, does
-// not affect the other trials of the cell. SetAside does not modify trials. The report uses it to select pairs. The
-// engine counts rounds with a Pairing whose field SetAside applies the same rule.
+// Invalid. The copies have no findings. SetAside discards trials of a cell (a target and a workload) only if at most
+// the share MaxDiscarded of its valid trials has such a finding. Otherwise it keeps them all, and the findings
+// invalidate the whole cell. Failed and already discarded trials do not count. The cause of an invalid value, for
+// example a cache that served one trial, does not affect the other trials of the cell. SetAside does not modify trials.
+// The report uses it to select pairs. The engine counts rounds with a Pairing whose field SetAside applies the same
+// rule.
 //
 // The decision depends only on the validity of the trials, never on the ratio.
 func SetAside(trials []*iotax.Trial) []*iotax.Trial {

@@ -11,8 +11,7 @@ import (
 // MinBeyond is the minimum number of observations beyond a reported quantile.
 const MinBeyond = 100
 
-// HistogramError is the relative error of a quantile from fio's json+ bins, about 1/128. Latencies with a smaller
-// difference count as equal.
+// HistogramError is the maximum relative error of a quantile from fio's json+ bins.
 const HistogramError = 1.0 / 128
 
 // Merge returns the sum of histograms of the same quantity. Use it to compute a quantile over several trials, because

@@ -50,7 +50,7 @@ func QuantileName(q float64) string { return "p" + strconv.FormatFloat(100*q, 'g
 // merged histograms. The groups correspond to the batches of a queueing simulation (Seila 1982, A batching approach to
 // quantile estimation). They consist of whole rounds, so that I/Os from the same trial never count as replicates. N is
 // the number of groups. QuantileRatio returns a *TooFewBeyond if the number of groups times the smallest number of I/Os
-// beyond the quantile in a group is less than MinBeyond. With fewer than o.Least rounds, the result has an estimate and
+// beyond the quantile in a group is less than MinBeyond. With fewer than o.Least groups, the result has an estimate and
 // no bounds.
 //
 // QuantileRatio makes no assumption about the shape of the latency distribution. Within a trial, latencies may be

@@ -31,7 +31,7 @@ func (s Sample) about(level float64) float64 {
 // is as fast as the reference. Both fields are log likelihood ratios. Positive values support the slowdown.
 type Slowdown struct {
 	Odds float64 // averaged over slowdown sizes in geometric steps, which begin below the minimum size
-	Most float64 // at the most likely size that is at least the minimum size
+	Most float64 // the largest ratio at any of these sizes that is at least the minimum size
 }
 
 // MaxSlowdown is the largest slowdown that Slowed considers, as a ratio.

@@ -22,7 +22,8 @@ import (
 	"iotax/internal/store"
 )
 
-// errShort reports that the coverage is below the promised coverage. The output shows the affected rows.
+// errShort reports that at least one row does not reach the promised coverage (statsim.Row.Met). The output shows these
+// rows.
 var errShort = errors.New("the promised coverage was not reached")
 
 func main() {

@@ -336,8 +336,8 @@ func (a *app) measureStep(ctx context.Context, db *store.Store, p *plan.Plan, op
 	return err
 }
 
-// bisectRatios returns the log ratios of a run of two targets. It returns nil if the run does not exist or contains no
-// valid round.
+// bisectRatios returns the log ratios of a run of two targets. It returns nil if the run does not exist or has no
+// usable rounds.
 func bisectRatios(ctx context.Context, db *store.Store, id string) ([]float64, error) {
 	r, err := db.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && (len(r.Targets) < 2 || len(r.Workloads) == 0) {
@@ -356,7 +356,7 @@ func bisectRatios(ctx context.Context, db *store.Store, id string) ([]float64, e
 	if d, err := pairing.LogRatios(r.Targets[0].Name, r.Targets[1].Name); err == nil {
 		return d, nil
 	}
-	return nil, nil // no round is valid
+	return nil, nil // usually no round is valid
 }
 
 // without describes the result of a search that found no slowdown, or could not decide whether the bad version is

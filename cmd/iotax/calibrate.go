@@ -171,7 +171,7 @@ func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, setup cal
 	return err
 }
 
-// percent formats a share as a percentage: without decimals from 10 %, and with two significant digits below.
+// percent formats a fraction as a percentage: without decimals from 10 %, and with two significant digits below.
 func percent(x float64) string {
 	if x >= 0.1 {
 		return fmt.Sprintf("%.0f %%", 100*x)

@@ -12,8 +12,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A run of at least one minute first calibrates briefly and saves the result. An interrupt during the calibration
-// leaves nothing behind.
+// A run of at least one minute first calibrates briefly and saves the result. It does not save an interrupted
+// calibration.
 func TestCalibratesByItself(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

@@ -36,7 +36,7 @@ func (s *stage) found(rule string) (cells []string) {
 }
 
 // loop mounts an ext4 file system on a loop device until the test ends, and returns the mount point. The backing file
-// is in dir, and its size is size MiB.
+// is in dir and has `size` MiB.
 func (s *stage) loop(name, dir string, size int) string {
 	s.t.Helper()
 	needsRoot(s.t)

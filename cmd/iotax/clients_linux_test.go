@@ -280,7 +280,8 @@ func commandsWith(t *testing.T, path string) (found []string) {
 	return found
 }
 
-// Errors in a plan with clients or neighbours name the cause.
+// Errors in a plan with clients or neighbours name the cause. A valid plan has the expected baseline and the expected
+// workloads at each target.
 func TestClientsPlan(t *testing.T) {
 	read := func(targets, works string) (*plan.Plan, error) {
 		return plan.Parse("p.yaml", []byte("targets:\n  a: {dir: /var/tmp}\n  b: {dir: /var/tmp}\n"+targets+"workloads:\n  w: {fio: {size: 1MiB}}\n"+works), kinds.All())

@@ -12,8 +12,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// The whole suite runs on one machine, scaled down. Every workload has its values at every target. The values and their
-// ratios are consistent with the rate of the lab's links. Nothing is left behind.
+// The whole suite runs on one machine, scaled down. Every workload has values at each of its targets. The values and
+// their ratios are consistent with the rate of the lab's links. Nothing is left behind.
 func TestClusterSuite(t *testing.T) {
 	long.Test(t)
 	needsRoot(t)

@@ -161,7 +161,7 @@ measure: {protocol: "fixed:2x1s", ramp: 100ms, keep_going: true}
 		t.Fatalf("%s never ran on %s", name, node)
 		return nil
 	}
-	wait("node02", "nbdcopy") // the copy takes six seconds on this link
+	wait("node02", "nbdcopy") // the copy takes more than six seconds on this link
 	if out, err := exec.Command("ip", "-n", l.Nodes[2].Namespace, "link", "set", "eth0", "down").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -11,7 +11,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// bare makes a block device backed by an empty file.
+// bare makes a loop device on a sparse file of 48 MiB.
 func (s *stage) bare(name string) string {
 	s.t.Helper()
 	needsRoot(s.t)

@@ -14,10 +14,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// generatedPages are the pages of docs/reference that tests write.
+// generatedPages are pages of docs/reference that tests write and that userPages omits.
 var generatedPages = []string{"rules.md", "fio-examples.md", "plan-keys.md", "cli.md", "environment.md"}
 
-// userPages returns the pages for users by path, without pages for contributors, recorded reports and generated pages.
+// userPages returns the pages for users by path. It omits the pages for contributors, recorded reports, the pages about
+// rules, and generatedPages.
 func userPages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -128,7 +129,8 @@ func TestDocumentedCommands(t *testing.T) {
 }
 
 // checkCommand parses the flags of a command. If the command is run or plan and whole is true, checkCommand also builds
-// the plan, unless the command names a plan file that does not exist. whole is false if args contain placeholders.
+// the plan, except for a resumed run, a command without arguments, or a plan file that does not exist. whole is false
+// if args contain placeholders.
 func checkCommand(t *testing.T, page string, args []string, whole bool) {
 	t.Helper()
 	root := (&app{}).root()

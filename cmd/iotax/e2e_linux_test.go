@@ -38,9 +38,9 @@ type stage struct {
 	elsewhere []func() census   // list leftovers in places other than this host: an engine, a cluster, a bucket
 }
 
-// A test runs in parallel if it does not check measured values and does not depend on other processes of this machine.
-// Tests of clean and doctor depend on other processes, unless they examine a single run, engine or cluster. The tests
-// that do not run in parallel run first, one at a time.
+// A test runs in parallel unless other tests may disturb it, because it checks sensitive measured values or depends on
+// other processes of this machine. Tests of clean and doctor depend on other processes, unless they examine a single
+// run, engine or cluster. The tests that do not run in parallel run first, one at a time.
 
 // repeats skips a test that repeats another one in a different environment, unless IOTAX_TEST_REPEATS is set.
 func repeats(t *testing.T, other string) {
@@ -88,7 +88,7 @@ func (s *stage) write(name, text string) string {
 	return s.path(name)
 }
 
-// clean fails the test if iotax left a process, a mount or a directory.
+// clean fails the test if iotax left a process, a mount or a file.
 func (s *stage) clean() {
 	s.t.Helper()
 	var procs []string
@@ -120,8 +120,8 @@ func (s *stage) clean() {
 	}
 }
 
-// processes returns the processes whose program name contains name and whose command line or working directory contains
-// the stage's directory, as "pid command line directory".
+// processes returns the stage's processes whose program name contains name, as "pid command line directory". A process
+// belongs to the stage if its command line contains a path below the stage's directory, or if it works below it.
 func (s *stage) processes(name string) []string {
 	s.t.Helper()
 	var found []string

@@ -113,7 +113,7 @@ func (s *stage) running(program string) (pids []int) {
 }
 
 // pulses repeatedly stops this stage's processes with the given program name, until the test ends. Each time, they are
-// stopped for the duration stopped and then run for the duration running.
+// stopped for the duration `stopped` and then run for the duration `running`.
 func (s *stage) pulses(program string, stopped, running time.Duration) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup

@@ -33,7 +33,7 @@ const groupAnnotation = "iotax_group"
 func group(c *cobra.Command, heading string, names ...string) {
 	for _, n := range names {
 		if err := c.Flags().SetAnnotation(n, groupAnnotation, []string{heading}); err != nil {
-			panic(err) // the flag does not exist
+			panic(err)
 		}
 	}
 }

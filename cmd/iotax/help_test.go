@@ -136,7 +136,8 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// The hints for flags of other programs name flags of iotax, and `run` has none of those other flags.
+// If the hint for another program's flag starts with a flag, run has that flag. run has none of the other programs'
+// flags.
 func TestBroughtFlags(t *testing.T) {
 	flags := (&app{}).runCommand().Flags()
 	for name, hint := range brought {

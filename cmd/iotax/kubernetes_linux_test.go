@@ -116,8 +116,8 @@ func account(t *testing.T, s *stage, c *kube.Cluster, name string) string {
 	return s.write(name+".kubeconfig", text)
 }
 
-// TestKubernetes runs iotax against a cluster. Unless a target sets kubeconfig, iotax has only the rights that the docs
-// require.
+// TestKubernetes runs iotax against a cluster. Unless a target or podOnNFS sets another kubeconfig, iotax has only the
+// rights that the docs require.
 func TestKubernetes(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -391,7 +391,7 @@ workloads: {read: {fio: {size: 1MiB}}}
 		}
 	})
 
-	// With IOTAX_FAULTS_DOC, this subtest updates the row about pods in docs/dev/reliability.md.
+	// With IOTAX_FAULTS_DOC=docs/dev/reliability.md, this subtest updates the row about pods in that file.
 	t.Run("faults", func(t *testing.T) {
 		rows := []fault{{name: "the pod deleted while it measures", codes: []int{0, 1}, fails: true,
 			setup: func(*stage) []string {

@@ -152,7 +152,7 @@ func TestLabCommand(t *testing.T) {
 		}
 	}
 
-	// A second `up` keeps the lab with its files and processes. iotax refuses it if the configuration is another one.
+	// A second `up` keeps the lab with its files and processes. iotax refuses it if the configuration differs.
 	var st []struct {
 		Name, Rate, Dir, Broken string
 		Nodes                   []struct {

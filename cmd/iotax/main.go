@@ -60,8 +60,8 @@ func main() {
 	ctx, interrupt := context.WithCancel(context.Background())
 	go func() {
 		<-received
-		// A second signal ends the process at once, because removal may hang on a machine that does not answer. This must
-		// be so before anything reacts to the first signal.
+		// Let a second signal end the process at once, because removal may hang on a machine that does not answer. Do
+		// this before anything reacts to the first signal.
 		signal.Stop(received)
 		undoing.Lock()
 		if !undoing.begun {
@@ -118,7 +118,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		printError(stderr, err.Error(), err, exitInterrupted, a.json)
 		return exitInterrupted
 	case ctx.Err() != nil:
-		mustUndo() // if main has already printed "interrupted", this call blocks until main exits
+		mustUndo() // so that main does not print "interrupted", too
 		printError(stderr, "interrupted", context.Cause(ctx), exitInterrupted, a.json)
 		return exitInterrupted
 	case errors.Is(err, iotax.ErrUsage) || errors.As(err, &wrong) || isCobraUsage(err):

@@ -71,8 +71,9 @@ func (o *outlet) known(name string) string {
 	return name
 }
 
-// check refuses an unknown format, a file that cannot be written, and binary output to a terminal, before the command
-// does any work. It also sets a.json, and replaces a name such as "markdown" in o.format with its ending.
+// check refuses an unknown format or ending, a file in a directory that cannot be written, and binary output to a
+// terminal, before the command does any work. It also sets a.json, and replaces a name such as "markdown" in o.format
+// with its ending.
 func (o *outlet) check(a *app, c *cobra.Command) error {
 	chosen := c.Flags().Changed("format")
 	if a.json && !chosen {

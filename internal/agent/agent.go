@@ -2,8 +2,8 @@
 // runs in this process. On another machine an iotax process there, the agent, runs the same function.
 //
 // A machine usually has one session with its agent (see Link). A session is a yamux connection, usually over the
-// standard input and output of the agent. Except for heartbeats, the agent uses no CPU between calls. It ends when the
-// machine is closed.
+// standard input and output of the agent. Except for heartbeats and pings, the agent uses no CPU between calls. It ends
+// when the machine is closed.
 package agent
 
 import (
@@ -18,8 +18,8 @@ import (
 	"iotax"
 )
 
-// A Func is a function that can run on a machine. In and Out are encoded with gob: only exported fields are sent, and a
-// pointer to a zero value arrives as nil.
+// A Func is a function that can run on a machine. For another machine, In and Out are encoded with gob: only exported
+// fields are sent, and a pointer to a zero number, bool or string arrives as nil.
 type Func[In, Out any] struct {
 	name string
 	do   func(context.Context, In) (Out, error)
@@ -79,8 +79,8 @@ func decode(d *gob.Decoder, p any) error {
 	return d.Decode(p)
 }
 
-// On runs the function on m. An error from another machine wraps the same *iotax.Error, *iotax.ExitError and
-// `sentinels` as the error of the function.
+// On runs the function on m. An error from another machine matches the same `sentinels` as the error of the function.
+// It also wraps the first *iotax.Error in that error or, if there is none, the first *iotax.ExitError.
 func (f Func[In, Out]) On(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
 	if ctx.Err() == nil && iotax.IsLocal(m) {
 		return f.here(ctx, m, in)
@@ -221,7 +221,7 @@ func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in any
 		if unread != nil {
 			return fail(unread)
 		}
-	default: // the goroutine still reads `from`
+	default: // the goroutine may still read `from`
 	}
 	switch {
 	case lost != nil:

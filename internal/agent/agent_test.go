@@ -207,7 +207,7 @@ func TestCancel(t *testing.T) {
 	if _, err := linger.On(ctx, f, mark); !errors.Is(err, why) {
 		t.Errorf("got %v", err)
 	}
-	appears(t, mark, false) // On returned only after linger had ended
+	appears(t, mark, false) // linger removes the file when it ends
 	if _, err := id.On(t.Context(), f, none{}); err != nil || f.runs != 1 {
 		t.Errorf("the session does not go on: %v, %d commands", err, f.runs)
 	}

@@ -12,7 +12,7 @@ import (
 	"iotax"
 )
 
-// putTime limits how long Put may take, even if the caller's context has no deadline.
+// putTime limits how long Put may take on another machine, even if the caller's context has no deadline.
 const putTime = time.Hour
 
 type newFile struct {

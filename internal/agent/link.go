@@ -269,7 +269,7 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		} else if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.As(died, &failed) ||
 			errors.As(died, &exit) && exit.Code != 1 && exit.Signal == "" {
 			if err = died; !errors.As(died, &exit) {
-				hint = "" // the machine failed, not the agent
+				hint = "" // usually the machine failed, not the agent
 			}
 		}
 		return fail(err)

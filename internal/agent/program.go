@@ -45,8 +45,8 @@ var carried = sync.OnceValues(func() ([]program, error) {
 	return []program{p}, err
 })
 
-// Unpack writes the embedded agent for a system to the file agent-SHA256 in dir, unless the file already exists. It
-// returns the path of the file, or "" if this program has no embedded agents.
+// Unpack writes the embedded agent for a system to the file agent-SHA256 in dir, unless that file exists and has the
+// right size. It returns the path of the file, or "" if this program has no embedded agents.
 func Unpack(dir, system string) (string, error) {
 	if embedded == nil {
 		return "", nil
@@ -127,7 +127,7 @@ func self() (program, error) {
 	return p, err
 }
 
-// lacking returns the reason why iotax has no agent for a machine with this uname, and a hint.
+// lacking returns the reason why iotax has no agent for a machine with this uname or system, and a hint.
 func lacking(uname string, programs []program) (why cannot, hint string) {
 	var have []string
 	for _, p := range programs {

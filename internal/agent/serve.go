@@ -129,7 +129,7 @@ func Serve(ctx context.Context, m iotax.Machine, in io.Reader, out io.Writer) er
 			case <-all:
 			case <-time.After(endTime):
 			}
-			return nil // the program exits now; closing mux would wait for more input
+			return nil // do not close mux, because that would wait for more input; usually the program exits now
 		}
 		s.calls.Go(func() { s.stream(ctx, stream) })
 	}

@@ -83,8 +83,8 @@ const entryVersion = 1
 // Path returns the path of the calibration file of a setup.
 func (c Cache) Path(r Setup) string { return filepath.Join(c.Dir, r.Key()+".json") }
 
-// Get returns the calibration of r if it is younger than MaxAge at time now. A file that cannot be read counts as
-// missing and will be replaced.
+// Get returns the calibration of r. It returns false if the cache has no calibration of r that is valid at time now. A
+// file that cannot be read counts as missing.
 func (c Cache) Get(r Setup, now time.Time) (*iotax.Calibration, bool) {
 	e, ok := read(c.Path(r), now)
 	return &e.Calibration, ok
@@ -101,7 +101,8 @@ func (c Cache) here(full bool, now time.Time) bool {
 	})
 }
 
-// read returns the entry in a file. It returns false if the entry is not valid at time now.
+// read returns the entry in a file. It returns false if the file cannot be read, or if the entry is not valid at time
+// now: it is older than MaxAge, for example.
 func read(file string, now time.Time) (e entry, ok bool) {
 	text, err := iotax.ReadFile(file, iotax.MaxOutput)
 	if err != nil || json.Unmarshal(text, &e) != nil || e.Version != entryVersion {

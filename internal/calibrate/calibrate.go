@@ -21,13 +21,13 @@ import (
 // MaxAge is the maximum age of a calibration that a run uses.
 const MaxAge = 7 * 24 * time.Hour
 
-// minPhi is the minimum number of rounds for an autocorrelation. With 6 independent rounds, an autocorrelation of 0.4
-// is common by chance.
+// minPhi is the minimum number of rounds for an autocorrelation and for a trial length. With 6 independent rounds, an
+// autocorrelation of 0.4 is common by chance.
 const minPhi = 12
 
 // New computes the calibration from the trials of an A/A study. null contains the trials of a study with the null
-// engine, or is nil. The first two targets are the arms, and only the first workload is used. New returns an error if
-// it cannot compute the ratio of the arms, for example because no round is valid.
+// engine, or is nil. The first two targets are the arms. Only the first metric of the first workload is used. New
+// returns an error if it cannot compute the ratio of the arms, for example because no round is valid.
 func New(r *iotax.Run, trials, null []*iotax.Trial, brief bool) (*iotax.Calibration, error) {
 	fail := func(err error) (*iotax.Calibration, error) {
 		return nil, &iotax.Error{Op: "calibrate", On: r.Name, Err: err, Hint: "look at the trials: iotax show " + r.ID}
@@ -69,7 +69,7 @@ func noRound(trials []*iotax.Trial) error {
 	return fmt.Errorf("no round was measured")
 }
 
-// known returns x, or 0 if x could not be computed.
+// known returns x, or 0 if x is not a finite number.
 func known(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0
@@ -105,7 +105,7 @@ func phi(r float64, n int) float64 {
 	return math.Min(most, (float64(n)*r+1)/float64(n-4))
 }
 
-// nullIOPS returns the median read IOPS of the null-engine trials.
+// nullIOPS returns the median read IOPS of the valid null-engine trials of target, or 0 if there are none.
 func nullIOPS(trials []*iotax.Trial, target string) float64 {
 	var xs []float64
 	for _, t := range trials {

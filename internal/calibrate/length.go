@@ -23,7 +23,7 @@ const minSeconds = 4
 // components splits the variance of an A/A study into the variance within and between trials. d contains the study's
 // log ratios. Noise that both trials of a round share cancels in d, so half the variance of d is the variance of one
 // trial. c.Between is that half without the part that c.Within explains. setUp is the mean time in seconds that a trial
-// takes outside its window. ok is false if the study is too short.
+// takes outside its window. ok is false if there are too few rounds or the trials are too short.
 func components(trials []*iotax.Trial, workload, metric string, d []float64) (c stat.Components, setUp float64, ok bool) {
 	var seconds [][]float64
 	count := 0

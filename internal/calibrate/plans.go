@@ -64,7 +64,8 @@ func AA(p *plan.Plan, target string, o Options, k plan.Kinds) (*plan.Plan, error
 	return out, out.Measure.Check()
 }
 
-// Null returns the plan of a study of the load generator without I/O, on the first arm of aa.
+// Null returns the plan of a study of the load generator without I/O. Its targets are the first arm of aa and the
+// targets that the arm is based on.
 func Null(aa *plan.Plan, k plan.Kinds) (*plan.Plan, error) {
 	works, err := parse("null engine: {fio: {rw: randread, bs: 4k, iodepth: 32, size: 1GiB, ioengine: 'null', direct: 0}}", k)
 	if err != nil {

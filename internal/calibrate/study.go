@@ -181,7 +181,7 @@ func (s Study) Measure(ctx context.Context, aa *plan.Plan, id string, brief bool
 	return c, r, err
 }
 
-// unsaved returns a copy of d whose functions save nothing.
+// unsaved returns a copy of d whose Begin, Update and Save do nothing.
 func unsaved(d run.Deps) run.Deps {
 	d.Begin = func(context.Context, *iotax.Run) error { return nil }
 	d.Update = d.Begin

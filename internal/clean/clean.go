@@ -1,4 +1,4 @@
-// Package clean finds leftovers of a store's runs on this host, on other machines, in clusters and in buckets.
+// Package clean finds leftovers of runs on this host, on other machines, in clusters and in buckets.
 package clean
 
 import (
@@ -114,8 +114,8 @@ func (s *Search) Close(ctx context.Context) {
 	}
 }
 
-// All yields the leftovers of one place at a time. The caller can remove them before All searches the next place, which
-// may lead to the same mount. If Open was called with remote set, All also yields the leftovers in clusters and
+// All yields the leftovers of one place at a time. The caller can remove them before All searches the next place, where
+// the same mount may be visible. If Open was called with remote set, All also yields the leftovers in clusters and
 // buckets.
 func (s *Search) All(ctx context.Context) iter.Seq2[[]leftover.Item, error] {
 	return func(yield func([]leftover.Item, error) bool) {

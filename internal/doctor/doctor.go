@@ -87,7 +87,7 @@ type examiner struct {
 
 func (e *examiner) path(name string) string { return filepath.Join(e.root, name) }
 
-// all lists the checks in display order: first the requirements, then optional features, then sources of noise.
+// all lists the checks in display order.
 func (e *examiner) all() []check {
 	list := []check{
 		{"fio", e.fio},

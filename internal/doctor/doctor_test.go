@@ -249,7 +249,7 @@ func TestAcceleration(t *testing.T) {
 	}
 }
 
-// On the real host, every check answers in time with a name and a status, and leaves nothing behind.
+// On the real host, Examine returns in time. Every check has a name, a status and a detail, and leaves nothing behind.
 func TestExamineHere(t *testing.T) {
 	dir := t.TempDir()
 	start := time.Now()

@@ -79,8 +79,8 @@ type Tool struct {
 	Get  string                          // command that installs the tool, if no package contains it
 }
 
-// Lacking checks all tools at once. The Check lists the tools that this host lacks. Its hint is one command line that
-// installs them.
+// Lacking checks all tools at once. The Check lists the tools that this host lacks. Its hint contains the commands that
+// install them.
 func Lacking(ctx context.Context, tools []Tool) Check {
 	var names, lacks, packed, paths []string
 	get := map[string]bool{}

@@ -213,8 +213,8 @@ func (e Expectation) Outcome(i stat.Interval, unit string) Outcome {
 
 // Interval returns the interval of the metric on a target. Without OfBaseline, this is the interval of the median over
 // the rounds. With OfBaseline, it is the interval of the ratio to the baseline (0.8 is 80 %, even if lower values are
-// better). values[1] and tails[1] contain an element for each round of the target. values[0] and tails[0] contain those
-// of the same rounds of the baseline, and are used only with OfBaseline.
+// better). values[1] and tails[1] contain an element for each round of the target. With OfBaseline, values[0] and
+// tails[0] contain those of the same rounds of the baseline.
 //
 // For a quantile, Interval widens the interval by the resolution of fio's histograms. A value is NaN if its trial is
 // too short for the quantile. Interval then pools the tails of several rounds. Without tails, the interval has no

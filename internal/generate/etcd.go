@@ -75,7 +75,7 @@ type journal struct {
 	at      int64        // position in the file
 	number  int          // number of the open segment
 	entries []int        // number of entries in each segment, from the first segment on
-	next    chan segment // delivers the next segment; nil if none is being allocated
+	next    chan segment // delivers the next segment; nil if its allocation has not started
 }
 
 // A segment is an allocated file, or the error of the allocation.
@@ -339,7 +339,7 @@ func (j *journal) verify(entry []byte) error {
 	return nil
 }
 
-// verify checks that each key in the page file has its latest value.
+// verify checks the value of each key in the page file: its length, and the number of the request that it starts with.
 func (p *pages) verify(e Etcd, latest []uint64) error {
 	for k, n := range latest {
 		if n == 0 {

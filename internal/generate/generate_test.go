@@ -90,7 +90,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// The error for a lost or changed file describes the damage.
+// The error for a lost, changed or added file describes the damage.
 func TestMetadataFindsDamage(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm func(file string) error
@@ -118,7 +118,8 @@ func TestMetadataFindsDamage(t *testing.T) {
 	}
 }
 
-// The log fills one segment after the other and keeps the last five. verify finds a changed byte in them.
+// The log fills one segment after the other and keeps the last five. verify finds a changed byte and a truncated
+// segment.
 func TestJournal(t *testing.T) {
 	dir := t.TempDir()
 	j := &journal{dir: dir, size: 4096}

@@ -177,7 +177,7 @@ func walk(path string, remove bool, buf []byte) (w walked, err error) {
 func doModules(ctx context.Context, m Modules) (*Result, error) {
 	out := &Result{Facts: map[string]string{}, Calls: map[string]int{}}
 	packs, old := m.packages(), filepath.Join(m.Dir, "old")
-	var below []string // names in the top directory: one per package, and .bin
+	var below []string // names in the top directory: one per package, and .bin with Symlinks
 	var links, dirs int
 	for _, p := range packs {
 		below, dirs = append(below, p.name), dirs+1+len(p.dirs)

@@ -96,8 +96,8 @@ func lost(path string, err error) error {
 	return &iotax.Error{Op: "verify", On: path, Err: err, Hint: "the place lost data: trust nothing there"}
 }
 
-// FactNames is the key of a fact that is "" if the kernel's cache of file names and attributes was dropped before the
-// trial. Otherwise the fact contains the error.
+// FactNames is the key of a fact of cold trials. The fact is "" if the kernel's cache of file names and attributes was
+// dropped before the trial, and otherwise the error.
 const FactNames = "names"
 
 // A Result contains the measurements of a generator.

@@ -46,8 +46,7 @@ var (
 	TrySQLite = agent.New("try a database of SQLite", trySQLite)
 	// MakeSQLite creates the database in Dir, replacing an old Dir.
 	MakeSQLite = agent.New("make a database of SQLite", makeSQLite)
-	// DoSQLite runs transactions for Ramp, without measuring them, and then for Length. Then it verifies the sums of
-	// the tables that the transactions changed.
+	// DoSQLite runs transactions for Ramp, without measuring them, and then for Length. Then it verifies the database.
 	DoSQLite = agent.New("run transactions in SQLite", doSQLite)
 )
 
@@ -232,7 +231,8 @@ func doSQLite(ctx context.Context, s SQLite) (_ *Result, err error) {
 	return out, s.verify(ctx, conn, done, sum)
 }
 
-// verify checks the structure of the database, and that the tables contain the sum and the number of the transactions.
+// verify checks the structure of the database, the sum of each table that the transactions change, and the number of
+// rows in the history.
 func (s SQLite) verify(ctx context.Context, conn *sql.Conn, transactions, sum int64) error {
 	path := filepath.Join(s.Dir, "db")
 	var found string

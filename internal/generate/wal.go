@@ -149,7 +149,7 @@ type wal struct {
 	segment    *os.File
 	number     int64    // number of the open segment
 	records    uint64   // total number of records
-	first      []record // the first record of each segment
+	first      []record // the first record that starts in each segment
 	syncs      recorder
 	synced     int // flushes in the window
 	bytes      float64

@@ -20,7 +20,7 @@ const opLook = "look at block device"
 type Query struct {
 	Path string
 	Held bool // this process has the device open exclusively
-	Read bool // search for signatures even if wipefs or blkid has done so, unless the device is in use
+	Read bool // search for signatures even if wipefs or blkid has done so, unless the device is in use or open
 }
 
 // A SurveyQuery asks Survey about the block device at Path.
@@ -112,8 +112,8 @@ type Open struct {
 
 // A Verdict lists the reasons against overwriting a device.
 type Verdict struct {
-	InUse  []string // the device is in use
-	Busy   []string // a process has the device open, possibly only for a moment
+	InUse  []string // the device is in use or read-only
+	Busy   []string // another process has it, a related device or a backing file open, possibly only for a moment
 	OnIt   []string // the device contains signatures
 	Traces []Trace  // remains of a structure whose main signature may be gone
 }
@@ -163,7 +163,7 @@ func (f *Facts) Judge() Verdict {
 		}
 		return "", false
 	}
-	// use adds a reason if b is a node (by number or path) or the backing file of a loop device.
+	// use adds a reason if b is one of f.Nodes (by number or path) or of f.Files.
 	use := func(b Backing, text string) {
 		number, isBlock := strings.CutPrefix(b.ID, "b")
 		n, ours := nodes[number]

@@ -135,8 +135,8 @@ func readAt(device io.ReaderAt, b []byte, at int64) error {
 	return nil
 }
 
-// A Trace is a sector that belonged to a file system, a volume manager or a partition table. Its main signature may be
-// gone.
+// A Trace is a sector that belonged to a file system, a volume manager or a partition table. The main signature of that
+// structure may be gone.
 type Trace struct {
 	At   int64 // in bytes from the start of the device
 	Name string

@@ -12,7 +12,7 @@
 //
 // A guest provides:
 //
-//   - the agent on its virtio serial port, which is a socket on the host; commands run as root, in /root.
+//   - the agent on its virtio serial port, which is a socket on the host; commands run as root, in /root if it exists.
 //   - /dev/disk/by-id/virtio-SERIAL, scsi-SERIAL and nvme-SERIAL for every disk with a serial number, updated when
 //     disks are added or removed.
 //   - /run/iotax/boot, the timeline of the boot: one line per phase, with its name and the seconds since the kernel

@@ -266,7 +266,7 @@ func runAlone(args []string) error {
 	return nil
 }
 
-// mounts mounts the usual file systems of Linux. IsInit has already mounted /proc.
+// mounts mounts the usual file systems of Linux and makes the usual links. IsInit has already mounted /proc.
 func mounts() error {
 	for _, m := range []struct{ fs, dir, opts string }{
 		{"sysfs", "/sys", ""}, {"devtmpfs", "/dev", ""}, {"devpts", "/dev/pts", "mode=620,ptmxmode=666"}, {"tmpfs", "/dev/shm", "mode=1777"},
@@ -410,7 +410,8 @@ func modprobe(args []string) int {
 	return code
 }
 
-// disks returns the names of the block devices that have a serial number. The keys are "bus-serial".
+// disks returns the names of the block devices that have a serial number without blanks and slashes. The keys are
+// "bus-serial".
 func disks() map[string]string {
 	found := map[string]string{}
 	names, _ := filepath.Glob("/sys/block/*")

@@ -161,8 +161,8 @@ func compareRelease(a, b string) int {
 }
 
 // OpenKernel prepares a kernel file of this host for booting: it checks that the needed modules exist, and unpacks the
-// ELF kernel into cacheDir. If modules is empty, it searches for the module tree near the file
-// (../lib/modules/RELEASE), then in /lib/modules.
+// ELF kernel into cacheDir if QEMU can boot it. If modules is empty, it searches for the module tree in ../lib/modules
+// and ../usr/lib/modules, relative to the file's directory, then in /lib/modules and /usr/lib/modules.
 func OpenKernel(cacheDir, vmlinuz, modules string) (*Kernel, error) {
 	st, err := os.Stat(vmlinuz)
 	if err != nil {
@@ -286,7 +286,7 @@ func FetchKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error)
 		}
 	}
 	if err := apt.download(ctx, names); err != nil {
-		// Old lists may name packages that the mirror no longer has. After an update, the release may differ.
+		// Old lists may name packages that the mirror no longer has.
 		return fail(err, "refresh the package lists: `apt-get update`")
 	}
 	debs, _ := filepath.Glob(filepath.Join(tmp, "*.deb"))
@@ -416,7 +416,7 @@ func keep(name string) bool {
 	return false
 }
 
-// unpackDeb unpacks the regular files of a package for which keep returns true into root.
+// unpackDeb unpacks a package into root. It unpacks only regular files, and only those that keep accepts.
 func unpackDeb(ctx context.Context, deb, root string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()

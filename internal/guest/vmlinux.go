@@ -63,8 +63,8 @@ func extractVmlinux(image []byte) ([]byte, error) {
 	size := binary.LittleEndian.Uint32(payload[len(payload)-4:])
 	var out bytes.Buffer
 	out.Grow(int(min(int64(size), 16*int64(len(payload))))) // limit the memory if the size is wrong
-	// Some readers return an error for the bytes after the stream when they have returned all data. The size shows
-	// whether the kernel is complete.
+	// Ignore the error if the size is right: some readers return all data and then an error for the bytes after the
+	// stream.
 	_, err = io.Copy(&out, io.LimitReader(r, 512<<20))
 	if uint32(out.Len()) != size {
 		return nil, fmt.Errorf("unpack kernel: %d of %d bytes: %v", out.Len(), size, err)

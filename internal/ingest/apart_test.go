@@ -12,8 +12,9 @@ import (
 	"iotax"
 )
 
-// The names of workloads include each option that makes the work of two results different, regardless of the order of
-// the results. They do not include file names, run times, explicit defaults, or other spellings of the same value.
+// The names of workloads include each option that makes the work of two results different, even if the first results
+// do not differ in it. They do not include file names, run times, explicit defaults, or other spellings of the same
+// value.
 func TestApartInAnyOrder(t *testing.T) {
 	text := func(bs string) string {
 		head := ""

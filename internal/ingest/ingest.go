@@ -34,10 +34,10 @@ type Source struct {
 	Workload string
 }
 
-// A Row describes one part of an input and the trial that it became, if any.
+// A Row describes a part of an input, or one group of jobs in it, and the trial that it became, if any.
 type Row struct {
 	File     string   `json:"file"`
-	Line     int      `json:"line"` // first line of the part, from 1
+	Line     int      `json:"line"` // first line of the part, from 1; 0 if the input could not be read
 	Kind     fio.Kind `json:"kind"` // "" for a part without a result
 	Target   string   `json:"target,omitempty"`
 	Workload string   `json:"workload,omitempty"`
@@ -196,10 +196,10 @@ func directions(values []iotax.Value) []string {
 // ErrNothing reports that no input contains a result.
 var ErrNothing = errors.New("no result of fio was recognised")
 
-// Run creates a run from the added inputs. It returns the run, its trials, and a row for each part of the inputs, in
-// the order of the inputs. The first target is the baseline. The caller sets the run's ID. The run starts at `now`, so
-// that it is the latest run. The start of a trial is derived from the time that fio recorded, or is `now` if fio
-// recorded none. The error is ErrNothing if there are no trials.
+// Run creates a run from the added inputs. It returns the run, its trials, and the rows of the inputs in order. The
+// first target is the baseline. The caller sets the run's ID. The run starts at `now`, so that it is the latest run.
+// The start of a trial is derived from the time that fio recorded, or is `now` if fio recorded none. The error is
+// ErrNothing if there are no trials.
 func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, []Row, error) {
 	run := &iotax.Run{Name: "imported", Version: version, Start: now, End: now, Status: iotax.Done, Margin: 0.05, Alpha: 0.05,
 		Environment: map[string]string{iotax.FactOrigin: iotax.OriginImport}}
@@ -212,7 +212,7 @@ func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, 
 }
 
 // Extend adds the inputs of b to run, an imported run that has the trials `have`, and replaces the run's findings. It
-// returns the new trials and a row for each part of the inputs. The error is ErrNothing if there are no new trials.
+// returns the new trials and the rows of the inputs. The error is ErrNothing if there are no new trials.
 func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*iotax.Trial, []Row, error) {
 	b.nameFolders()
 	b.attachLogs()
@@ -250,7 +250,7 @@ func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*i
 
 // nameFolders sets the targets of files whose directory the user named. It uses the directory's name, because the
 // files of a directory are usually the jobs of one target. If there is only one directory, and files with different
-// names in it ran the same job, nameFolders uses the names of the files instead.
+// names in it ran the same job, nameFolders uses the names of the files instead. It never uses anonymous file names.
 func (b *Batch) nameFolders() {
 	folders := map[string]bool{}
 	names := map[string][]string{} // names of files, by workload and main options
@@ -602,7 +602,7 @@ func normal(r *fio.Result) map[string]string {
 	return out
 }
 
-// canonical writes a size in one form: 4096, 4K and 4KiB are 4k.
+// canonical writes a size in one form: 4096 and 4K are 4k.
 func canonical(s string) string {
 	n, err := fio.ParseSize(s, 1024)
 	if err != nil || n <= 0 {
@@ -633,7 +633,8 @@ func describe(run *iotax.Run, t *iotax.Trial) {
 }
 
 // metrics returns the headline metrics of a trial: for each direction IOPS, or bandwidth if the blocks are large and
-// sequential or the IOPS are unknown. Without directions, it returns the first value.
+// sequential or the IOPS are unknown. Without directions, it returns the first value, unless that is the number of
+// bytes.
 func metrics(t *iotax.Trial) []string {
 	var out []string
 	for _, d := range directions(t.Values) {

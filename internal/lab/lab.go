@@ -85,7 +85,7 @@ var rateUnits = []struct {
 	bits uint64
 }{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}
 
-// String formats the rate as tc does, such as "384mbit". It formats 0 as "none".
+// String formats the rate in the form that ParseRate accepts, such as "384mbit". It formats 0 as "none".
 func (r Rate) String() string {
 	if r == 0 {
 		return "none"

@@ -27,7 +27,8 @@ const (
 	network    = "net"        // suffix of the name of the bridge's namespace
 	marker     = ".iotax-lab" // file that marks the directory of a lab
 
-	// step limits the time of one command. mkfs of a large file system on a slow disk takes longest.
+	// step limits the time of one command, of the wait for the lock, and of the removal of a lab that Up could not
+	// complete. mkfs of a large file system on a slow disk takes longest.
 	step = 2 * time.Minute
 	// grace is the time between SIGTERM and SIGKILL for the processes of a node.
 	grace = 2 * time.Second

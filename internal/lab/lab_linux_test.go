@@ -278,7 +278,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// Without root, Up and Down fail before they change anything.
+// Without root, Up and Down return an error with a hint.
 func TestNeedsRoot(t *testing.T) {
 	defer func(f func() int) { euid = f }(euid)
 	euid = func() int { return 1000 }

@@ -12,7 +12,7 @@ func EndProcess(ctx context.Context, pid int, start uint64) error {
 	return proctable.End(ctx, pid, start, here.start)
 }
 
-// UseTable makes this program identify processes as on a system without /proc, until back is called.
+// UseTable makes this program identify processes as on a host other than Linux, until back is called.
 func UseTable() (back func()) {
 	was := here
 	here = table

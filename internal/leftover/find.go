@@ -17,8 +17,8 @@ import (
 // that only has the name of such a resource, and Label is empty.
 type Item struct {
 	Kind    string // "process", "mount", "loop device", "NBD device", "directory", or the kind of another finder
-	Name    string // process id, device or path
-	Detail  string // command line or backing file
+	Name    string // for example a process id, a device or a path
+	Detail  string // for example a command line or a backing file; may be empty
 	Machine string // name of the machine with the item
 	Label   Label
 	State   State  // state of the runner

@@ -52,7 +52,7 @@ func Notes(dirs []string, kind string) (notes []Noted, err error) {
 		prefix := filepath.Join(dir.Name, noteName+kind+"-")
 		files, gerr := filepath.Glob(prefix + "iotax-*")
 		if gerr != nil {
-			continue // the name of the directory is not a valid pattern, so iotax did not create it
+			continue // the path of the directory is not a valid pattern
 		}
 		for _, f := range files {
 			how, rerr := os.ReadFile(f)
@@ -67,12 +67,12 @@ func Notes(dirs []string, kind string) (notes []Noted, err error) {
 }
 
 // Remove removes the working directory of a run on this host. If it contains notes, Remove keeps them and the marker,
-// because the noted resources still exist. If Busy returns an error, Remove removes nothing.
+// because the noted resources still exist. If Busy returns an error other than os.ErrNotExist, Remove removes nothing.
 func Remove(dir string) error {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "remove working directory", On: dir, Err: err, Hint: "iotax clean lists what is left"}
 	}
-	if err := Busy(dir); err != nil && !errors.Is(err, os.ErrNotExist) { // ErrNotExist: /proc or the directory does not exist
+	if err := Busy(dir); err != nil && !errors.Is(err, os.ErrNotExist) { // ErrNotExist: /proc or the parent of dir does not exist
 		return fail(err)
 	}
 	notes, err := filepath.Glob(filepath.Join(dir, noteName+"*"))

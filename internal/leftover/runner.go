@@ -13,7 +13,7 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// These environment variables are set in every process of a run, even over SSH. Child processes inherit them.
+// A run sets these environment variables for its processes, also over SSH. Child processes inherit them.
 const (
 	RunVariable    = "IOTAX_RUN"    // id of the run
 	RunnerVariable = "IOTAX_RUNNER" // the process that executes the run, as Runner.String formats it
@@ -23,8 +23,8 @@ const (
 // time in the same boot.
 type Runner struct {
 	PID     int
-	Start   uint64 // clock ticks since the boot, from /proc/PID/stat; milliseconds since 1970 if there is no /proc
-	Boot    string // /proc/sys/kernel/random/boot_id; "epoch" if there is no /proc; "" if unknown
+	Start   uint64 // on Linux, clock ticks since the boot; on other systems, milliseconds since 1970; 0 if unknown
+	Boot    string // on Linux, the boot id without dashes; on other systems, "epoch"; "" if unknown
 	Space   string // namespaces in which PID and Start are valid; "" if the system has none or an older iotax wrote the runner
 	Machine string // id of the installation, which survives a reboot; "" if there is none
 	Host    string // name of the host

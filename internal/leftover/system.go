@@ -26,7 +26,7 @@ type system struct {
 // sinceEpoch is the boot of runners whose start time is in milliseconds since 1970.
 const sinceEpoch = "epoch"
 
-// proc is the system of hosts with /proc.
+// proc is the system on Linux. It reads /proc.
 var proc = system{boot: bootID, space: spaces, machine: machineID, start: startOf}
 
 func bootID() string {

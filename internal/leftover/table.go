@@ -8,7 +8,7 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// table is the system of hosts without /proc.
+// table is the system on hosts other than Linux.
 var table = system{
 	boot:    func() string { return sinceEpoch },
 	space:   func() string { return "" },

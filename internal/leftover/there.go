@@ -251,8 +251,8 @@ func NBDNote(device string) string {
 	return device + " " + strings.TrimSpace(string(pid)) + " " + strings.TrimSpace(string(boot)) + "\n"
 }
 
-// Attached returns the device that is recorded in dir. ok is true if the recorded process still has it attached. After
-// that process has ended, another process may attach the device.
+// Attached returns the device that is recorded in dir. ok is true if the recorded process still has it attached. It is
+// false if another process has attached the device since.
 func Attached(dir string) (device string, ok bool) {
 	info, err := os.Lstat(dir + "/" + NBDFile)
 	if err != nil || !info.Mode().IsRegular() {
@@ -276,8 +276,8 @@ func nbds(dirs []remnant) (all []remnant) {
 	return all
 }
 
-// Busy returns an error if the directory dir must not be removed: something is mounted in it, or the device in its
-// NBDFile is still attached. If dir is a link, Busy does not follow it.
+// Busy returns an error if the directory dir must not be removed: something is mounted in it, the device in its NBDFile
+// is still attached, or Busy cannot list the mounts. If dir is a link, Busy ignores mounts in the linked directory.
 func Busy(dir string) error {
 	if device, ok := Attached(dir); ok {
 		return fmt.Errorf("%s, which is noted in it, is still attached: nbd-client -d %s", device, device)
@@ -335,8 +335,9 @@ func removeMarked(ctx context.Context, r remnant) error {
 }
 
 // endServer ends a server whose process id is in the file "pid" of a directory. The server may have no label: nginx,
-// for example, overwrites its environment with its process title. The process must belong to this user, and one of its
-// arguments must be a path in the directory. Blanks separate the arguments in a title.
+// for example, overwrites its environment with its process title. One of the arguments of the process must be a path in
+// the directory, and the process must belong to this user if the system has user ids. Blanks separate the arguments in
+// a title.
 func endServer(ctx context.Context, root *os.Root, name, dir string) error {
 	if info, err := root.Lstat(name + "/pid"); err != nil || !info.Mode().IsRegular() {
 		return nil //nolint:nilerr // no server was started there

@@ -1,5 +1,5 @@
-// Package machine opens the machines on which commands run. Each kind of machine has a subpackage. Kinds lists all
-// kinds, and each must pass the suite in machinetest.
+// Package machine opens the machines on which commands run. Subpackages implement the kinds of machines. Kinds lists
+// all kinds, and each must pass the suite in machinetest.
 //
 // To add a kind, write a package with its Spec and its Kind, add the Kind to Kinds, and run the suite against it.
 package machine
@@ -92,9 +92,9 @@ func Check(ctx context.Context, m plan.Machine, d iotax.Device) error {
 	return nil
 }
 
-// Leftovers returns finders for resources of crashed runs on this host, other than processes and directories:
-// containers, volumes, instances of Lima and Tart, and labs. The finders search the container engines that this user
-// can reach and those of the machines in plans.
+// Leftovers returns finders for resources of crashed runs other than processes and directories: containers, volumes,
+// instances of Lima and Tart, and labs. The finders search this user's default container engines and those that plans
+// name.
 func Leftovers(plans []plan.Machine) []leftover.Finder {
 	return slices.Concat(container.Leftovers(plans), tool.Leftovers(), node.Leftovers())
 }

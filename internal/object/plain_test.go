@@ -167,7 +167,7 @@ func rcloneCopy(b *testing.B, e Endpoint, batch Batch, dir string) (put, get Pha
 // the throughput of iotax over that of the loop, and the CPU time of iotax over that of the loop. For downloads it
 // compares three pairs: both sides without checksums, both sides with checksums ("verified", whose CPU time includes
 // the checksums), and iotax with checksums against the loop without checksums ("verified over none"). Uploads are not
-// verified, so they give one pair. In the default mode it also compares iotax with checksums with rclone, whose CPU
+// verified, so they give one pair. In the default mode it also compares iotax (with checksums) to rclone, whose CPU
 // time includes its start. Each ratio is the median over alternating transfers, with its 95 % interval. Each round
 // transfers the objects several times.
 //

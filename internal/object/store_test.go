@@ -406,7 +406,7 @@ func TestCollectorWhileTimed(t *testing.T) {
 	}
 }
 
-// The result contains the failure, without the keys, even if the job ran in a separate process.
+// The result contains the failure, without the secret key, even if the job ran in a separate process.
 func TestWorkFails(t *testing.T) {
 	r, err := Work.Alone(t.Context(), host.Local(), Job{Op: "dance", Prefix: "iotax-x/", Endpoint: Endpoint{Host: "h:1", Access: "a", Secret: secret}})
 	if err != nil || r.Error == nil || strings.Contains(r.Error.Error(), secret) {

@@ -7,9 +7,8 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// gather resolves the targets that consist of other targets, and the workloads that run as noise. A workload without
-// `at:` does not run on the parts of such a target alone, or on the targets of the noise. A noise workload is measured
-// only if it has an `at:`.
+// gather resolves the targets that consist of other targets, and the workloads that run as noise. Without an `at:`, a
+// workload runs neither on a part of another target nor on a target of noise, and a noise workload is not measured.
 func (b *builder) gather() {
 	part, aside := map[string]bool{}, map[string]bool{}
 	for _, e := range b.targets {

@@ -467,7 +467,7 @@ func (b *builder) nest() {
 	}
 }
 
-// outwards returns e and the machines that contain it, innermost first. Only the last one is not a container.
+// outwards returns e and the machines that contain it, innermost first, up to the first one that is not a container.
 func (e *entry) outwards() (path []*entry) {
 	for at := e; at != nil; at = at.where {
 		if path = append(path, at); !at.Spec.Traits().Encloses {
@@ -648,7 +648,8 @@ func (b *builder) target(n *syntax.Node, what string) (*entry, bool) {
 	return nil, false
 }
 
-// baseline returns the name of the baseline, by default that of b.first. It moves the baseline to the front.
+// baseline moves the baseline to the front of b.targets and returns its name. n is the name in the plan. If n is nil,
+// baseline uses b.first. It returns "" if there is no such target.
 func (b *builder) baseline(n *syntax.Node) string {
 	if n == nil {
 		if len(b.targets) == 0 {

@@ -30,7 +30,7 @@ func (p *Plan) Spread(k Kinds) (*Plan, error) {
 	entry, _ := targets.Val.Get(t.Name)
 	x, _ := entry.Val.Get(t.Kind)
 	spec, labels := x.Val, &syntax.Node{}
-	if l, ok := entry.Val.Get("labels"); ok { // in YAML, labels are single words; a list of labels would be an axis
+	if l, ok := entry.Val.Get("labels"); ok { // p.YAML writes one word for each label, so no label is an axis
 		labels = l.Val
 	}
 	for _, choice := range choices {

@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// servers reports volumes whose server is not exactly one known machine, or is a container.
+// servers reports volumes with a server or a peer that is not exactly one known machine, or is a container.
 func (b *builder) servers() {
 	for _, e := range b.targets {
 		if s := e.Spec.Traits().Served; s != nil {

@@ -7,8 +7,8 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// YAML writes the plan with all defaults filled in and all axes expanded. Parse reads it back as the same
-// plan, except for File and the positions.
+// YAML writes the plan with all defaults filled in and all axes expanded. Parse reads it back as the same plan, except
+// for File and the positions.
 func (p *Plan) YAML() ([]byte, error) {
 	var e bind.Encoder
 	machines, targets, works := &syntax.Node{Kind: syntax.MappingNode}, &syntax.Node{Kind: syntax.MappingNode}, &syntax.Node{Kind: syntax.MappingNode}

@@ -12,9 +12,10 @@ import (
 	"iotax"
 )
 
-// Evict removes the file, block device or tree at path, on this host, from the page cache. It writes dirty pages back
-// and then drops the pages (posix_fadvise, POSIX_FADV_DONTNEED). It needs only the permission to read the files, and
-// does not affect other files. On macOS, Evict drops all caches. On other systems, it returns an error.
+// Evict drops the cached pages of the file, block device or tree at path on this host. It first writes dirty pages back
+// (fdatasync, then posix_fadvise with POSIX_FADV_DONTNEED). It does not follow symbolic links. It needs only the
+// permission to read the files, and does not affect other files. On macOS, Evict drops all caches. On other systems, it
+// returns an error.
 func Evict(ctx context.Context, path string) error {
 	fail := func(path string, err error) error {
 		return &iotax.Error{Op: "evict from the page cache", On: path, Err: err}

@@ -21,8 +21,9 @@ import (
 // A passage contains the counters of a layer for one direction (see iotax.Passed).
 type passage struct{ Time, Requests, Handed float64 }
 
-// passages contains the passages of reads, of writes, and of all other requests. Once is true if the layer counts the
-// time of a request once, even if the request carries several merged I/Os, as the kernel's block layer does.
+// passages contains the passages of reads, of writes, and of all other requests. A layer that does not distinguish them
+// counts all requests as other requests. Once is true if the layer counts the time of a request once, even if the
+// request carries several merged I/Os, as the kernel's block layer does.
 type passages struct {
 	By   [3]passage
 	Once bool
@@ -403,8 +404,8 @@ func (s *stages) lacks(clock string, err error) {
 	}
 }
 
-// stageValues adds the changes of the clocks since Explain and the stages to seen. From the values in seen it computes
-// how much of the device's work belongs to the trial.
+// stageValues adds the stages to seen, and the changes of their clocks since Explain. From the values in seen it
+// computes how much of the device's work belongs to the trial.
 func (w *Watch) stageValues(ctx context.Context, seen *iotax.Seen) {
 	s := w.stages
 	end := w.readStages(ctx)

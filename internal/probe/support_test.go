@@ -49,7 +49,7 @@ func (s serving) Caps() iotax.MachineCaps {
 	return iotax.MachineCaps{Agent: &inProcess, Processes: func() map[string][]int { return s.pids }}
 }
 
-// wordy answers every command with the output out and the error err.
+// wordy answers every command with the output `out` and the error `err`.
 type wordy struct {
 	iotax.Machine
 	out string

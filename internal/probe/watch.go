@@ -119,9 +119,9 @@ const recently = 5 * time.Second
 //   - For the same processes: memory.host.uss and memory.host.pss, the largest unique and proportional set sizes. They
 //     are sampled so that reading them costs at most half a percent of a core. watch.cost is the cost of the sampling
 //     as a share of a core.
-//   - For a machine that is not this host, its clock: clock.ratio is the time that passed on the machine from Start to
-//     Stop, divided by the time that passed on this host. clock.error bounds the error of the ratio. It follows from
-//     the round trips of the readings.
+//   - For a machine that is not this host, its clock: clock.ratio is the time that passed on the machine from Start, or
+//     shortly before it (see recently), to Stop, divided by the time that passed on this host. clock.error bounds the
+//     error of the ratio. It follows from the round trips of the readings.
 //
 // Start omits counters of this host for a machine that does not run on it, and counters that it cannot read. It fails
 // only if ctx is done.

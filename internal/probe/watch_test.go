@@ -57,8 +57,8 @@ func TestDifference(t *testing.T) {
 	if got := difference(a, a); len(got) != 0 { // no time has passed, so there are no shares and no division by zero
 		t.Errorf("no time: %v", got)
 	}
-	// The I/O that the trial itself requested. If a process has ended, the values are missing, because its
-	// I/O no longer counts.
+	// The I/O that the trial itself requested. If a process has ended, the values are missing, because its I/O no
+	// longer counts.
 	own := func(r, w uint64) snapshot { return snapshot{own: ioBytes{r, w}, ownOK: true} }
 	if got := byName(difference(own(5, 7), own(15, 8))); !reflect.DeepEqual(got, map[string]float64{"own.read.bytes": 10, "own.write.bytes": 1}) {
 		t.Errorf("own: %v", got)

@@ -45,7 +45,7 @@ type Quantile struct{ Q, Value float64 }
 // A Timeline shows one series over time, for the trials of each target under one workload.
 type Timeline struct {
 	Workload string
-	Name     string // name of the series, for example "read.iops"
+	Name     string // name of the series, for example "read.iops"; "" if only Serving is set
 	Label    string
 	Unit     string
 	Cells    []TimelineCell

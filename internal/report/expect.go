@@ -73,8 +73,8 @@ func (b *builder) expectations() {
 	})
 }
 
-// dots returns the values of a metric in the trials of a cell, ordered by round. If a trial is too short for a
-// quantile, its value is NaN.
+// dots returns the values of a metric in a cell's trials without errors, ordered by round. If a trial is too short for
+// a quantile, its value is NaN.
 func (b *builder) dots(c Cell, metric string) (dots []Dot) {
 	_, _, quantile := iotax.Quantile(metric)
 	for _, t := range b.byCell[c] {

@@ -76,7 +76,7 @@ func TestExpectedOfPooledRounds(t *testing.T) {
 	}
 }
 
-// An invalid number does not decide an expectation, on either side of a ratio.
+// An invalid number decides neither an expectation about itself nor one relative to it.
 func TestInvalidDecidesNothing(t *testing.T) {
 	run, trials := reporttest.Expecting()
 	var ofDisk []*iotax.Trial

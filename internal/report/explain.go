@@ -141,7 +141,7 @@ func wayOf(t *Trial) (way, error) {
 	return w, nil
 }
 
-// explanations computes the explanation of each workload.
+// explanations computes the explanation of each workload with explained trials.
 func (b *builder) explanations() {
 	for _, w := range b.workloads {
 		if len(b.explained[w.Name]) == 0 {

@@ -16,8 +16,8 @@ type Waterfall struct {
 	Label    string        `json:"-"`
 	Unit     string        `json:"unit"`
 	Better   iotax.Better  `json:"-"`
-	Chain    []string      `json:"chain"`             // targets from the device up, without those that have no number
-	Missing  []string      `json:"missing,omitempty"` // targets of the chain without a number
+	Chain    []string      `json:"chain"`             // targets from the device up whose values are all positive
+	Missing  []string      `json:"missing,omitempty"` // other targets of the plan's chain
 	Rounds   int           `json:"rounds"`            // number of rounds in which every target of the chain has a number
 	Start    stat.Interval `json:"start"`             // value of the first target: the median over its trials
 	Hops     []Hop         `json:"hops"`
@@ -49,8 +49,8 @@ func (b *builder) waterfalls() {
 	}
 }
 
-// waterfall computes the waterfall of one chain. It returns false if fewer than two targets of the chain have a number,
-// if no round includes all of them, if a ratio cannot be computed, or if the metric has no direction.
+// waterfall computes the waterfall of one chain. It returns false if fewer than two targets of the chain have positive
+// values, if no round includes all of them, if a ratio cannot be computed, or if the metric has no direction.
 func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 	w := Waterfall{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit, Better: s.Better}
 	if s.Better == iotax.Neither {

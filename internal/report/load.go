@@ -31,7 +31,7 @@ type CurvePoint struct {
 type CurveCell struct {
 	Target          string
 	Done            float64 // in I/Os per second
-	Latency         float64 // the first metric: by default the mean, in seconds
+	Latency         float64 // mean, in seconds
 	P50, P99, P99d9 float64 // of the merged histograms, in seconds
 	Late            float64 // share of the arrivals that had to wait because their source was busy
 }
@@ -122,7 +122,7 @@ func (b *builder) load(workload string) openLoad {
 }
 
 // latencyLabel returns the label of a metric. In a closed loop of known depth, where each new I/O waits for an earlier
-// one, a latency is labelled "service latency" with the queue depth.
+// one, a latency is labelled "service latency" with the queue depth, except for the latency of flushes.
 func (b *builder) latencyLabel(workload, metric string) string {
 	label := format.Label(metric)
 	if !strings.Contains(metric, ".latency") || strings.HasPrefix(metric, "sync.") {

@@ -97,7 +97,7 @@ func (p *Profiled) fold(t *Trial, raw []byte, ios float64) error {
 	return nil
 }
 
-// profiles computes the profile of each workload.
+// profiles computes the profile of each workload with profiled trials.
 func (b *builder) profiles() error {
 	for _, w := range b.workloads {
 		x, valid, targets := Profile{Workload: w.Name, Per: "I/O"}, map[int]*Trial{}, map[string]*Profiled{}

@@ -138,7 +138,7 @@ type Item struct {
 	Evidence, Lead, Detail string
 
 	All    bool   // found in every cell
-	Varies bool   // the numbers differ between the trials of the cell
+	Varies bool   // the numbers differ between trials or cells
 	Cells  []Cell // where it was found; nil for the whole run
 	Trials int    // number of trials with the finding; 0 if it did not come from trials
 }
@@ -149,13 +149,13 @@ type Cell struct{ Target, Workload string }
 // Protocol describes how the run measured.
 type Protocol struct {
 	Fixed                   bool           // the number of rounds was fixed before the run
-	Rounds                  map[string]int // number of valid rounds by workload
+	Rounds                  map[string]int // number of rounds that are not discarded, by workload
 	Discarded               map[string]int // number of discarded rounds by workload
 	Trial, Ramp             time.Duration  // zero if trials differ
 	Seed                    uint64
 	Cold, Warm              bool // both are set if trials differ
 	Comparisons             int  // number of ratios in Holm's adjustment
-	LeastRounds, MostRounds int  // minimum and maximum number of valid rounds over the workloads
+	LeastRounds, MostRounds int  // minimum and maximum of Rounds
 }
 
 // New returns the report of a run. It accepts incomplete runs, and trials in any order. It panics if From would return
@@ -375,8 +375,8 @@ type failures struct {
 	ownDiscarded   int // trials that are discarded themselves, not only because of their round
 }
 
-// values fills in the fields of r that depend only on its own trials. It returns the numbers of r's failed and
-// discarded trials.
+// values fills in the counts, the dots and the value of r. It returns the numbers of r's failed and discarded trials,
+// by reason.
 func (b *builder) values(s *Section, r *Row) failures {
 	f := failures{map[string]int{}, map[string]int{}, 0}
 	var xs []float64

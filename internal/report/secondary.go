@@ -44,7 +44,7 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 	var order []iotax.Value
 	var values [][]float64
 	column := func(v iotax.Value) int {
-		// Also omit totals: they repeat the values of the only direction, or those under "mixed".
+		// Also omit the cost of the observation, and totals, which repeat the values of the only direction or of mixed.
 		if fromHistograms[v.Name] || slices.Contains(w.Metrics, v.Name) || v.Name == "iops" || v.Name == "bandwidth" || v.Name == iotax.ValueWatchCost {
 			return -1
 		}

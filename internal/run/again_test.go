@@ -15,8 +15,7 @@ import (
 	"iotax/stat"
 )
 
-// A round is run again if one of its trials fails or has invalid values. The report then has as many pairs as
-// requested.
+// A round is run again if one of its trials fails or is invalid. The report then has as many pairs as requested.
 func TestLostRoundIsRunAgain(t *testing.T) {
 	for name, spoil := range map[string]func(x *iotax.Trial) error{
 		"failed":  func(*iotax.Trial) error { return errors.New("fio: out of cheese") },

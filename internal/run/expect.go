@@ -12,8 +12,8 @@ type expected struct {
 	pairing stat.Pairing
 }
 
-// undecided returns how many expectations of ln are still undecided. It counts each once per target that it is about,
-// and leaves out targets that were given up.
+// undecided returns how many expectations of ln are still undecided. It counts each once per target that it is about.
+// It leaves out a target if that target, or the baseline that it is compared with, was given up.
 func (e *engine) undecided(ln *lane) (n int) {
 	base := e.run.BaselineOf(ln.plan.Name)
 	for i := range ln.expected {

@@ -73,7 +73,7 @@ func TestEveryChosenMetricDecides(t *testing.T) {
 // If the trials are too short for a quantile, the run ends before the first round, with a hint that names a sufficient
 // length.
 func TestUnsupportedQuantile(t *testing.T) {
-	s := &slowing{rate: 100} // one I/O beyond the quantile in a round of 10 s
+	s := &slowing{rate: 100} // one I/O beyond the quantile in a trial of 10 s
 	_, w, err := measured(t, s, []string{"read.latency.p99.9"}, plan.Rounds{Min: 6, Max: 30})
 	if err == nil || len(w.saved) > 0 {
 		t.Fatalf("%d trials, %v", len(w.saved), err)

@@ -109,8 +109,8 @@ func TestRestartsWithDiscards(t *testing.T) {
 	}
 }
 
-// A resumed run continues the interrupted start. If that start was complete, the resumed run begins the next start
-// without opening everything twice.
+// A resumed run continues the interrupted start. If all saved trials belong to a complete start, the resumed run begins
+// the next start without opening everything twice.
 func TestRestartsResume(t *testing.T) {
 	for _, c := range []struct {
 		interruptAt, opened int

@@ -531,8 +531,8 @@ const moreRounds = "use more rounds (`--rounds 12..60`); use longer trials (`--t
 
 // tally counts the valid rounds of the lane as the report does, and finds the widest interval of its targets and
 // deciding metrics. A round is invalid if a trial in it is discarded, or is set aside because of a finding
-// (stat.SetAside). For one target, it is also invalid if the trial of that target or of its reference failed. The
-// engine measures further rounds in place of invalid ones.
+// (stat.SetAside). In the comparison of a target with its reference, it is also invalid if one of their two trials
+// failed. The engine measures further rounds in place of invalid ones.
 func (e *engine) tally(ln *lane) {
 	ln.valid, ln.widest, ln.about = math.MaxInt, stat.Interval{Estimate: 1, Lo: 1, Hi: 1}, ""
 	o := stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()}

@@ -67,8 +67,8 @@ type Deps struct {
 	Update func(ctx context.Context, r *iotax.Run) error
 
 	// Calibrate returns the known noise of the setup of r's baseline, or nil if it is unknown. Run calls Calibrate
-	// after opening all targets. Calibrate may run measurements of its own, with other Deps. The findings are about the
-	// run. Calibrate is optional.
+	// after opening all targets, unless a resumed run already has a calibration. Calibrate may run measurements of its
+	// own, with other Deps. The findings are about the run. Calibrate is optional.
 	Calibrate func(ctx context.Context, r *iotax.Run) (*iotax.Calibration, []iotax.Finding)
 
 	// Progress receives the events of the run, in the goroutine of Run. It is optional.

@@ -574,7 +574,7 @@ func (g guestMachine) Run(context.Context, *iotax.Cmd) error {
 	return nil
 }
 
-// Failing to remove a file inside a guest is an error, unless the guest or its disk failed.
+// A failed clean-up inside a guest is an error, unless the guest or its disk failed.
 func TestDeadGuestLeavesNothing(t *testing.T) {
 	for _, c := range []struct {
 		dead bool

@@ -94,8 +94,8 @@ func (d *Dir) Clear() (err error) {
 	return err
 }
 
-// Remove removes the state and the lock after a completed search, and the directory if it is then empty. The caller
-// must still call Close.
+// Remove removes the files that Clear removes, and the lock, after a completed search. It also removes the directory if
+// that is then empty. The caller must still call Close.
 func (d *Dir) Remove() error {
 	if err := errors.Join(d.Clear(), os.Remove(filepath.Join(d.Path, lock))); err != nil {
 		return err

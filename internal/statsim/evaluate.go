@@ -60,8 +60,8 @@ type Row struct {
 	Regret         float64  `json:"regret,omitempty"` // Rounds/Oracle, for policies with rounds
 	MissedBelow    float64  `json:"missed_below"`     // share of intervals below the true ratio
 	MissedAbove    float64  `json:"missed_above"`
-	FalseDifferent float64  `json:"false_different"` // share of the verdicts "worse" and "better" if the true ratio is 1
-	FalseEqual     float64  `json:"false_equal"`     // share of the verdicts inside the margin if the true ratio is 1/(1+margin)
+	FalseDifferent float64  `json:"false_different"` // share of studies with the verdict "worse" or "better" if the true ratio is 1
+	FalseEqual     float64  `json:"false_equal"`     // share of studies with a verdict inside the margin if the true ratio is 1/(1+margin)
 	Unranked       float64  `json:"unranked"`        // share of studies that are not ranked, because of a check or too few I/Os beyond the quantile
 	Discards       float64  `json:"discards"`        // mean number of discarded rounds
 	Looks          []Look   `json:"looks,omitempty"`

@@ -148,7 +148,7 @@ func TestSecondsAgree(t *testing.T) {
 	}
 }
 
-// In mirrored rounds, noise that both arms share causes a correlation of at most 0.2 between neighbours (see
+// In mirrored rounds, noise that both arms share causes a correlation of at most about 0.2 between neighbours (see
 // internal/testenv/alphatable).
 func TestMirroredCorrelation(t *testing.T) {
 	const pairs = 40000

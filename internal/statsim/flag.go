@@ -13,10 +13,10 @@ import (
 type Flagged struct {
 	Studies  int     `json:"studies"`
 	Any      float64 `json:"any"`       // share of studies in which a rule other than not-steady warns
-	OfMissed float64 `json:"of_missed"` // the same for studies whose interval misses the true ratio; 0 if there are none
-	Missed   int     `json:"missed"`
-	Coverage float64 `json:"coverage"` // share of all Studies whose interval contains the true ratio
-	Rules    []Alarm `json:"rules"`    // share of studies in which each rule warns
+	OfMissed float64 `json:"of_missed"` // the same for the studies counted in Missed; 0 if there are none
+	Missed   int     `json:"missed"`    // studies that are unranked or whose interval misses the true ratio
+	Coverage float64 `json:"coverage"`  // share of all Studies whose interval contains the true ratio
+	Rules    []Alarm `json:"rules"`     // share of studies in which each rule warns
 }
 
 // chatty is the ID of the rule that does not count as a flag. SNIA's steady-state criterion is a label, not a test. If

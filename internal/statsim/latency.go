@@ -13,7 +13,7 @@ import (
 type shape struct {
 	modes []mode
 	// In a stall, many successive I/Os are slow. The number of stalls per trial has a Poisson distribution with the
-	// mean stalls. The share of the I/Os in each stall has an exponential distribution with the mean stallShare.
+	// mean `stalls`. The share of the I/Os in each stall has an exponential distribution with the mean `stallShare`.
 	// stalled is the distribution of latencies in a stall.
 	stalls, stallShare float64
 	stalled            mode

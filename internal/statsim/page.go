@@ -48,7 +48,7 @@ type page struct {
 // and Met counts those of them that reach Gate.
 type summary struct {
 	Of                string // name of the rows
-	Rows, Short       []*Row // all rows, and the rows for which short is true
+	Rows, Short       []*Row // all rows, and those for which Row.short returns true
 	Promised, Met     int
 	Low, Wrong, Equal *Row // of the rows counted in Promised: those with the lowest Lo, the highest FalseDifferent and the highest FalseEqual
 }
@@ -175,7 +175,7 @@ func (r *Result) Sentences() []string {
 	return strings.FieldsFunc(r.page().print("sentences"), func(c rune) bool { return c == '\n' })
 }
 
-// Text formats the result for a terminal with width columns.
+// Text formats the result for a terminal. It wraps the sentences after `width` columns.
 func (r *Result) Text(width int) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

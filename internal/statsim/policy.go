@@ -74,7 +74,7 @@ const (
 // work is a simulated setup with reusable memory for its studies.
 type work struct {
 	testbed
-	d, a, b []float64 // log ratios, and log rates of each arm
+	d, a, b []float64 // d: log ratios; a and b: values whose meaning depends on the policy
 	bad     [][2]bool // by round and arm: the value is invalid
 	series  []float64
 	order   uint64 // seed of the order of the arms
@@ -367,8 +367,9 @@ func (w *work) stein() outcome {
 const jitter = 0.05
 
 // pilot follows Li, Kelly et al., Pilot (MASCOTS'16). It merges per-second readings in pairs until their lag-one
-// autocorrelation is at most 0.1. It stops if at least 20 readings remain and their t interval is within ± 5 % of the
-// mean, or after 60 trials. It completes the measurement of one system before it starts the other.
+// autocorrelation is at most 0.1 or fewer than 40 remain. It stops if at least 20 readings remain and their t interval
+// is within ± 5 % of the mean, or after 60 trials. It completes the measurement of one system before it starts the
+// other.
 func (w *work) pilot() outcome {
 	const rounds, enough, limit = 60, 20, 0.1
 	var o outcome

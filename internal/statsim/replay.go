@@ -24,8 +24,8 @@ const leastRecorded = 12
 // leastSeconds is the minimum length of a recorded trial in seconds, so that half of it is still useful.
 const leastSeconds = 3
 
-// Record returns the trials of a target and the baseline under a workload. It uses the same rounds as the report
-// (stat.Pairs), except rounds with fewer than leastSeconds seconds. It returns an error if fewer than leastRecorded
+// Record returns the trials of a target and the baseline under a workload. It uses the rounds that are valid
+// for stat.Pairs, except rounds with fewer than leastSeconds seconds. It returns an error if fewer than leastRecorded
 // rounds remain. The metric must have a series.
 func Record(trials []*iotax.Trial, workload, metric, baseline, target string) (*Recording, error) {
 	r := &Recording{Workload: workload, Metric: metric, Target: target}

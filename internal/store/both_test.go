@@ -238,7 +238,8 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-// Two processes save their shards of a run, in any order. A third process with a different plan gets an error.
+// Two stores save the shards of a run, in any order. A shard with another plan or another number of shards gets an
+// error.
 func testShards(t *testing.T, url string) {
 	ctx := t.Context()
 	s, other := open(t, url), open(t, url)

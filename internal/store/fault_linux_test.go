@@ -65,7 +65,7 @@ func TestFullDisk(t *testing.T) {
 	check(s, saved+1)
 }
 
-// A store created on a full or nearly full disk returns an error with the cause, and works once space is available.
+// A store on a full or nearly full disk returns an error with the cause, and works once space is available.
 func TestFullFromTheStart(t *testing.T) {
 	for _, free := range []int{0, 4 << 10, 16 << 10, 48 << 10, 100 << 10} {
 		dir := mount(t, "1m")

@@ -20,8 +20,8 @@ func ids(runs []Summary) string {
 	return strings.Join(out, " ")
 }
 
-// If the process of a run was killed, the stored status of the run stays "running". Lists, searches, sorting and State
-// use the status that the function passed to Settle sets.
+// If the process of a run was killed, the stored status of the run stays "running". Lists, searches, sorting, State and
+// Get use the status that the function passed to Settle sets. The stored status does not change.
 func TestSettle(t *testing.T) {
 	ctx := context.Background()
 	s := fresh(t)

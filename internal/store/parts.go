@@ -11,8 +11,8 @@ import (
 	"iotax"
 )
 
-// Parts reads the trials of a run in several passes. Each pass reads only some fields of the trials, so that a report
-// of 100,000 trials does not keep all data in memory. Its methods may be called repeatedly, but not concurrently.
+// A Parts reads the trials of a run in several passes. Each pass reads only some fields of the trials, so that a report
+// of 100,000 trials does not keep all data in memory. The methods may be called repeatedly, but not concurrently.
 type Parts struct {
 	s        *Store
 	ctx      context.Context // context of one report; the iterators stop when it is done
@@ -28,8 +28,8 @@ func (s *Store) Parts(ctx context.Context, id, workload string, depth Depth) *Pa
 }
 
 // Trials yields every trial in the order of Seq, with its identity, times, settings, facts, findings and error. It
-// omits Values, Series, Intervals, Histograms and Labels, and the fact "command", which is long and differs in each
-// trial. Trials may share Facts and Findings, so callers must not change them.
+// omits Values, Series, Intervals, Histograms, Profile and Labels, and the fact "command", which is long and differs in
+// each trial. Trials may share Facts and Findings, so callers must not change them.
 func (p *Parts) Trials() iter.Seq2[*iotax.Trial, error] {
 	return p.s.each(p.ctx, p.run, selection{after: math.MinInt64, workload: p.workload, head: true, share: &shared{}})
 }

@@ -76,7 +76,7 @@ const runnerKey = "runner"
 // store (see Default). The directory of a named file must exist.
 func Open(ctx context.Context, url string) (*Store, error) { return openURL(ctx, url, false) }
 
-// OpenExisting is like Open, but a named file must exist. Commands that only read use it.
+// OpenExisting is like Open, but a named file must exist.
 func OpenExisting(ctx context.Context, url string) (*Store, error) { return openURL(ctx, url, true) }
 
 func openURL(ctx context.Context, url string, existing bool) (*Store, error) {

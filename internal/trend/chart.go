@@ -16,7 +16,7 @@ const (
 	narrowTrend = 358
 )
 
-// chart plots the metric's value in each run on a logarithmic axis. The runs are evenly spaced.
+// chart plots the value or the ratio of the metric in each run on a logarithmic axis. The runs are evenly spaced.
 func (d *Trend) chart(width float64) chart.Plot {
 	unit := d.Unit
 	if d.ByRatio {

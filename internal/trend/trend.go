@@ -54,7 +54,7 @@ type Trend struct {
 	margin   float64
 }
 
-// A Dot is the value of the metric in one run.
+// A Dot is the value of the metric in one run, or its ratio if Trend.ByRatio is set.
 type Dot struct {
 	Run    iotax.Run // without its plan and findings
 	Value  stat.Interval

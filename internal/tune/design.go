@@ -75,9 +75,9 @@ func (s space) all(vary func(factor int) bool) []Combo {
 }
 
 // screen returns the combinations of a screening design, the present combination first. The design is an orthogonal
-// array with its foldover, so that main effects are not aliased with interactions of two factors. If no factor has more
-// than two values, each factor uses a column of a Hadamard matrix (Plackett and Burman 1946). Otherwise the factors use
-// columns of a regular fraction, in which several symbols may represent the same value (Addelman 1962).
+// array with its foldover. If no factor has more than two values, each factor uses a column of a Hadamard matrix
+// (Plackett and Burman 1946), and main effects are not aliased with interactions of two factors. Otherwise the factors
+// use columns of a regular fraction, in which several symbols may represent the same value (Addelman 1962).
 func (s space) screen() []Combo {
 	base := s.array()
 	var out []Combo

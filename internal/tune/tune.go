@@ -1,7 +1,7 @@
 // Package tune finds the combination of options with the best result. A screening design estimates the mean effect of
-// each value. The final then compares combinations of the values that have an effect, in paired rounds. It drops
-// combinations that are shown to be worse, until the best one is known. The caller supplies the function that measures
-// combinations (Search.Measure).
+// each value. The final then compares combinations of the values that have an effect, in paired rounds, and drops
+// combinations that are shown to be worse. The caller supplies the function that measures combinations
+// (Search.Measure).
 package tune
 
 import (
@@ -94,7 +94,7 @@ type Refusal struct {
 	Why   string
 }
 
-// A Finalist is a combination that was compared in the final.
+// A Finalist is a combination of the final that was not refused.
 type Finalist struct {
 	Combo   Combo
 	Gain    Gain
@@ -462,7 +462,7 @@ type contest struct {
 
 // final measures the finalists until one is shown to be within the margin of all others and no finalist with fewer
 // changes can still qualify, but for at most s.Most rounds. With drop, it stops measuring finalists that are shown not
-// to be the best.
+// to be the best, except the present combination.
 func (s *Search) final(ctx context.Context, combos []Combo, drop bool) error {
 	n := len(combos)
 	// The best finalist is compared with each of the others in both directions. The test remains valid after any number
@@ -542,8 +542,9 @@ func (c *contest) against(i, j int) (worse, near bool, err error) {
 	return w.Odds >= -math.Log(c.alpha), w.Most <= math.Log(c.alpha), err
 }
 
-// decide analyzes the final and chooses the best finalist so far. sure reports that this finalist is shown to be within
-// the margin of the best one. done reports that no remaining finalist has fewer changes.
+// decide chooses between the present combination and the finalists that are shown to be better. If some of these are
+// shown to be within the margin of all others, it chooses one of them with the fewest changes, and sure is true.
+// Otherwise it chooses the best estimate. done reports that sure is true and no remaining finalist has fewer changes.
 func (c *contest) decide() (best int, sure, done bool, err error) {
 	var left []int
 	for i := range c.combos {

@@ -182,8 +182,8 @@ func (o ownDir) marked(root *os.Root, name string) (bool, error) {
 	return err == nil && strings.TrimRight(string(text), "\n") == o.Word, err
 }
 
-// parent opens the parent directory. If Trust is set, the directory exists and another user could replace its parent,
-// parent returns an error.
+// parent opens the directory that contains o.Path. If Trust is set and o.Path exists, it returns an error if another
+// user could replace that directory.
 func (o ownDir) parent() (*os.Root, error) {
 	if o.Trust {
 		if _, err := os.Lstat(o.Path); err == nil {

@@ -17,7 +17,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// DiskSpec is `disk: {…}`: a disk of a guest, made as an image file on a target of the host.
+// DiskSpec is `disk: {…}`: a disk of a guest, which is an image file on a target of the host, or an NBD export.
 type DiskSpec struct {
 	Bus               string    `yaml:"bus" doc:"how the guest sees the disk" enum:"virtio-blk,virtio-scsi,nvme"`
 	Format            string    `yaml:"format" doc:"format of the image file" enum:"raw,qcow2"`

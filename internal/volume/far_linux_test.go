@@ -456,8 +456,9 @@ func TestReplicatedStore(t *testing.T) {
 	}
 }
 
-// With `attach: device`, Attach connects the export to the kernel's first free NBD device, and Detach disconnects it.
-// The test uses a fake nbd-client, because kernels for guests and containers often lack NBD devices.
+// With `attach: device`, Attach connects the export to the kernel's first free NBD device. Detach disconnects it,
+// unless another process has attached it since. The test uses a fake nbd-client, because kernels for guests and
+// containers often lack NBD devices.
 func TestNBDDevice(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to bind a directory over /sys/block")

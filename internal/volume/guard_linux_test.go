@@ -16,7 +16,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// script runs a shell script and returns its output. The test must run as root.
+// script runs a shell script and returns its output.
 func script(t *testing.T, text string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command("sh", append([]string{"-euc", "PATH=$PATH:/usr/sbin:/sbin\n" + text, "sh"}, args...)...).CombinedOutput()

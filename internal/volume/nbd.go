@@ -270,8 +270,8 @@ type nbdDevice struct {
 	Path     string
 }
 
-// connectNBD attaches the export to a free NBD device and returns the path of the device. It records the attachment in
-// x.Note if the kernel shows it within 5 s.
+// connectNBD attaches the export to a free NBD device, records the attachment in x.Note, and returns the path of the
+// device. If the kernel does not show the attachment within 5 s, connectNBD detaches the device and returns an error.
 var connectNBD = agent.New("volume.connect NBD", func(ctx context.Context, x nbdDevice) (string, error) {
 	fail := func(err, hint string) (string, error) {
 		return "", &iotax.Error{Op: "attach NBD export", On: strings.Join(x.Args, " "), Err: errors.New(err), Hint: hint}

@@ -293,8 +293,8 @@ func (n *nfs) serveAt(ctx context.Context, dir string) error {
 // grave matches the severe lines of the server's log. They contain the reason why the server ended.
 var grave = regexp.MustCompile(`:(CRIT|MAJ|FATAL) :`)
 
-// refused adds the last severe lines of the server's log to err, the reason why the server did not start. It returns a
-// *portTaken if another process uses the port.
+// refused adds the last severe lines of the server's log to err. It returns a *portTaken if the server could not use
+// its port.
 func (n *nfs) refused(dir string, err error) error {
 	log, _ := os.ReadFile(dir + "/log") // the log may not exist yet
 	var lines []string

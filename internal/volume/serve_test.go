@@ -83,7 +83,8 @@ func atMnt(t *testing.T) (all []string) {
 	return append(all, made...)
 }
 
-// If any one call is lost, before or after it took effect, Detach removes everything.
+// If any one call is lost, before or after it took effect, Detach removes everything on the machine, and Close removes
+// the files on the host.
 func TestHalfAttached(t *testing.T) {
 	ownDisk(t)
 	for _, kind := range []string{"disk", "memory"} {
@@ -358,7 +359,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// The defaults in the schema match the code.
+// The defaults and limits in the schema match the code.
 func TestClaims(t *testing.T) {
 	doc := func(spec any, field string) string {
 		f, _ := reflect.TypeOf(spec).FieldByName(field)

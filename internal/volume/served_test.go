@@ -168,7 +168,8 @@ func sealedDisks(t *testing.T) (all []iotax.Volume) {
 	return all
 }
 
-// readSealed checks that the guest sees the files with the requested sizes and incompressible data.
+// readSealed checks that the guest can read but not write the disk, and that its files have the requested sizes and
+// incompressible data.
 func readSealed(t *testing.T, m iotax.Machine, v iotax.Volume) {
 	d := v.(*disk)
 	p, err := v.Attach(t.Context(), m)
@@ -249,7 +250,7 @@ func gone(t *testing.T, m iotax.Machine, work, of string, pid int) {
 	}
 }
 
-// serverDies kills the server while fio writes. fio must fail, and Detach must remove everything.
+// serverDies kills the server while fio writes. fio must fail, and Detach and Close must remove everything.
 func serverDies(t *testing.T, m iotax.Machine, of iotax.Place, kind string, spec plan.Spec) {
 	work := t.TempDir()
 	v, err := prepare(t, kind, spec, Env{Of: of, ID: "s9", Need: 16 << 20, WorkDir: work})
@@ -544,7 +545,7 @@ func TestNFSOnHost(t *testing.T) {
 	}
 }
 
-// A machine mounts a directory of this host with sshfs. Detach removes everything on that machine.
+// A machine mounts a directory of this host with sshfs. Detach and Close remove everything.
 func TestSSHFS(t *testing.T) {
 	needs(t, "sshfs")
 	of, work := hostDir(t), t.TempDir()

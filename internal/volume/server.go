@@ -82,7 +82,8 @@ func (s *server) ended() error {
 	return fmt.Errorf("%s ended: %w", s.name, err)
 }
 
-// stop ends the program and waits up to 25 s. It returns an error if the program does not exit.
+// stop ends the program and waits until it exits, ctx is done, or 25 s have passed. It returns an error if the program
+// has not exited.
 func (s *server) stop(ctx context.Context) error {
 	s.stopped = s.stopped || s.alive()
 	s.kill()

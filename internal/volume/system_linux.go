@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dirID returns device:inode of a directory, or "" if it cannot be read.
+// dirID returns device:inode of a directory, or "" if path is not a directory or cannot be read.
 func dirID(path string) string {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {

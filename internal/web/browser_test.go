@@ -26,8 +26,8 @@ type tab struct{ *browsertest.Tab }
 // js evaluates a script and returns its result as a string.
 func (b tab) js(script string) string { b.Helper(); return b.Eval("String(" + script + ")") }
 
-// fits checks that a page is readable in all browsertest.Looks, that axe finds no fault in them (except in the
-// narrowest window), and that the page is usable with a keyboard.
+// fits checks that a page is readable in all browsertest.Looks, that axe finds no fault in it (in windows that are not
+// 320 pixels wide), and that it is usable with a keyboard.
 func (b tab) fits(page string) {
 	b.Helper()
 	for _, l := range browsertest.Looks {

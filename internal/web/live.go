@@ -99,9 +99,9 @@ type trialView struct {
 	Class, Outcome                string
 }
 
-// liveView computes the progress of a run. Like the terminal's progress line, it estimates the remaining time as the
-// mean duration of the trials so far times the maximum number of remaining trials. The estimate is at most the
-// remaining budget.
+// liveView computes the progress of a run. It estimates the remaining time as the mean time per trial so far, including
+// the time between trials, times the maximum number of remaining trials. The estimate is at most the remaining budget,
+// counted from the first trial.
 func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	now := s.now()
 	v := liveView{ID: run.ID, Name: format.Clean(run.Name), Status: string(run.Status), Trials: len(rep.Trials), Age: -1, Findings: run.Findings}

@@ -72,7 +72,7 @@ func (s *Server) trends(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// cellsOf returns the cells of the newest run with that name, in the order of the run.
+// cellsOf returns all pairs of a workload and a target of the newest run with that name, in the order of the run.
 func (s *Server) cellsOf(ctx context.Context, name string) ([]store.Cell, error) {
 	found, _, err := s.Store.Find(ctx, store.Query{Name: name, Limit: 1})
 	if err != nil || len(found) == 0 {

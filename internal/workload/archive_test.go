@@ -120,7 +120,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// Two workloads that use the same archive copy it once, and the last one removes it.
+// Two workloads that use the same archive share one copy, and the last one removes it.
 func TestArchiveIsShared(t *testing.T) {
 	dir := t.TempDir()
 	here, ctx := worktest.Target(host.Local(), dir), worktest.CtxFor(t)

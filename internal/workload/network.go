@@ -120,7 +120,7 @@ func (s *stream) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	return nil
 }
 
-// iperf contains the fields of iperf3's JSON output (3.1 and later) that iotax uses.
+// iperf contains some of the fields of iperf3's JSON output (3.1 and later).
 type iperf struct {
 	Error string `json:"error"`
 	Start struct {

@@ -18,8 +18,8 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// Objects outside the run's own prefix stay, even under prefixes with the same beginning. A bucket that keeps versions,
-// or that may keep them, is refused unless the plan allows it.
+// Objects outside the run's own prefix stay, even under prefixes with the same beginning. A bucket that keeps versions
+// or locks objects, or that may do so, is refused unless the plan allows it.
 func TestObjectsOfOthers(t *testing.T) {
 	target, _ := aStore(t)
 	u, err := url.Parse(target.Place.Path)

@@ -116,8 +116,8 @@ const (
 	patience = 120 // pauses before End gives up
 )
 
-// Command returns the command line of a process and the id of its user. The id is -1 if the system has no user ids. If
-// the process has ended, Command returns "" and -1.
+// Command returns the command line of a process and the id of its user. If they cannot be read, the line is "" and the
+// id is -1.
 func Command(ctx context.Context, pid int) (line string, owner int) {
 	p := &process.Process{Pid: int32(pid)}
 	line, _ = p.CmdlineWithContext(ctx)
@@ -128,7 +128,8 @@ func Command(ctx context.Context, pid int) (line string, owner int) {
 }
 
 // End terminates the process pid, as long as began reports start as its start time. It returns nil when the process has
-// ended. It returns an error if the process still runs after about 12 seconds, or at once if iotax may not end it.
+// ended. It returns an error if the process still runs after about 12 seconds, if iotax may not end it, if began fails,
+// or if ctx is done.
 func End(ctx context.Context, pid int, start uint64, began func(pid int) (uint64, error)) error {
 	for n := range patience {
 		now, err := began(pid)

@@ -1,4 +1,5 @@
-// Package host runs commands on this host. Ending a command ends all its processes.
+// Package host runs commands on this host. When the context of a command is done, Run ends all processes of the
+// command, as far as the system shows them.
 package host
 
 import (
@@ -217,7 +218,8 @@ func (p *pipes) close() {
 	}
 }
 
-// lookPath finds the program in the PATH of the command, as a shell's exec does.
+// lookPath finds the program in the PATH of the command, or of this process if the command has none. It ignores
+// relative directories in the PATH of the command.
 func lookPath(c *iotax.Cmd) (string, error) {
 	name := c.Args[0]
 	if strings.ContainsRune(name, filepath.Separator) {

@@ -118,8 +118,8 @@ func (c *container) Caps() iotax.MachineCaps {
 		caps.DeviceBytes = nil
 	}
 	caps.Local, caps.Outside, caps.Alone, caps.Agent, caps.Facts = false, c.on, true, own.Agent, c.facts
-	// iotax removes the files of the target through the machine. Without an engine, all other files are also on the
-	// machine and do not disappear with the container.
+	// iotax removes the files of the target through the machine. Without an engine, all other files, except those in
+	// /tmp, are also on the machine and do not disappear with the container.
 	caps.Perishes = c.remove != nil
 	caps.Started, caps.Boot, caps.Restart, caps.BootFiles, caps.RunOnConsole = time.Time{}, nil, nil, nil, nil
 	caps.Home, caps.HostPath = "", nil

@@ -59,8 +59,8 @@ func end(t *testing.T, m iotax.Machine) {
 	}
 }
 
-// TestNamespaces runs the suite of all machines in namespaces of this host. Killing their first process simulates a
-// crash.
+// TestNamespaces runs the brief suite of all machines in namespaces of this host. Killing their first process simulates
+// a crash.
 func TestNamespaces(t *testing.T) {
 	needRoot(t)
 	dirs := map[iotax.Machine]string{}
@@ -73,7 +73,7 @@ func TestNamespaces(t *testing.T) {
 	}})
 }
 
-// TestEngines runs the suite through the command lines of real engines.
+// TestEngines runs the brief suite through the command lines of real engines.
 func TestEngines(t *testing.T) {
 	const image = "localhost/iotax-test:1"
 	for name, start := range map[string]func(*testing.T) *engine.Engine{"docker": engine.Docker, "podman": engine.Podman} {

@@ -96,7 +96,7 @@ func (c *Client) Exec(ns, pod, container string, gone func(context.Context) erro
 		if err != nil {
 			return 0, err
 		}
-		wanted, done := context.WithCancel(ctx) // canceled at the end of the input
+		wanted, done := context.WithCancel(ctx) // canceled at the end of the input; later errors are ignored
 		defer done()
 		err = run.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: &input{s.In, done}, Stdout: s.Out, Stderr: s.Err})
 		switch {
@@ -124,7 +124,7 @@ func (c *Client) Exec(ns, pod, container string, gone func(context.Context) erro
 	}
 }
 
-// An input calls its function end when a Read returns an error or io.EOF.
+// An input calls its function `end` when a Read returns an error, such as io.EOF.
 type input struct {
 	io.Reader
 	end func()

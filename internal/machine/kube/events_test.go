@@ -2,8 +2,8 @@ package kube
 
 import "testing"
 
-// withEvents skips events that repeat a message, because the events of a pod and of its claims
-// often have the same message.
+// withEvents skips events that repeat a message, because the events of a pod and of its claims often have the same
+// message.
 func TestWithEvents(t *testing.T) {
 	full := event{reason: "FailedScheduling", message: "0/2 nodes are available"}
 	claim := event{"claim data", "ProvisioningFailed", "no such class"}

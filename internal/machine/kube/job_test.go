@@ -60,7 +60,7 @@ func TestJobObjects(t *testing.T) {
 	}
 }
 
-// An api is a fake API server that supports the requests for Jobs. It stores objects by path.
+// An api is a fake API server for the requests of the tests. It stores objects by path.
 type api struct {
 	mu      sync.Mutex
 	objects map[string]map[string]any
@@ -229,7 +229,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// OfJob finds the pod of a Job, and the error about a missing pod contains the reason.
+// OfJob finds the pod of a Job, and the error about a missing pod contains the reason. RemoveJob waits for the pod.
 func TestJobOfOnePod(t *testing.T) {
 	ctx := t.Context()
 	c, a := cluster(t)

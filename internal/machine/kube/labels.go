@@ -42,7 +42,7 @@ func NotMade(err error) bool {
 }
 
 // Left finds the pods, Jobs and claims of runs in a namespace. Removing a pod also removes its Job and its claims, so
-// Left does not list these separately. Left omits Jobs without pods if this user may not list Jobs.
+// Left does not list these separately. If this user may not list Jobs, Left ignores them.
 func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

@@ -60,8 +60,8 @@ var borrowed = struct {
 	users map[string]int
 }{users: map[string]int{}}
 
-// findLab returns the lab with the spec's name. If that lab is not up, it returns a lab made for the run, and ours is
-// true.
+// findLab returns the lab with the spec's name. If that lab is not up, it returns the lab made for the run, and ours is
+// true. The first call makes that lab.
 func findLab(ctx context.Context, s *Spec, o kind.Options) (l *lab.Lab, ours bool, err error) {
 	l, err = lab.Get(s.Lab)
 	if err == nil {
@@ -70,7 +70,7 @@ func findLab(ctx context.Context, s *Spec, o kind.Options) (l *lab.Lab, ours boo
 	if !errors.Is(err, lab.ErrDown) {
 		return nil, false, err
 	}
-	// All nodes of a run are in one lab, named after the run's working directory, which is unique.
+	// All nodes for which a run makes a lab are in one lab, named after the run's working directory, which is unique.
 	name := "r" + strings.TrimPrefix(filepath.Base(o.WorkDir), "iotax-")
 	if borrowed.users[name] > 0 {
 		l, err = lab.Get(name)

@@ -1,5 +1,5 @@
 // Package qemu starts virtual machines with QEMU: it builds the command line, uses QMP, and manages the processes
-// of a guest. It does not depend on the guest's operating system.
+// of a guest.
 package qemu
 
 import (
@@ -335,7 +335,7 @@ func (d Disk) mapped() string {
 			props[key] = n
 		}
 	}
-	text, _ := json.Marshal(props) // cannot fail: strings and numbers only
+	text, _ := json.Marshal(props) // cannot fail for values of these types
 	return string(text)
 }
 
@@ -359,8 +359,8 @@ func (s Share) args() []string {
 // Line returns the QEMU arguments for the disk as one line, for reports.
 func (d Disk) Line() string { return strings.Join(d.args(), " ") }
 
-// Line returns the QEMU arguments for the share as one line, for reports. The line contains only the file name of the
-// socket.
+// Line returns the QEMU arguments for the share as one line, for reports. It shortens the path of the socket to the
+// file name.
 func (s Share) Line() string {
 	s.Socket = filepath.Base(s.Socket)
 	return strings.Join(s.args(), " ")

@@ -15,7 +15,7 @@ import (
 )
 
 // probeDeadline limits the time until the console of a guest proves that the guest runs. After that time, the
-// accelerator counts as broken. With a working accelerator, that takes about 250 ms.
+// accelerator counts as broken. A guest with a working accelerator needs about 250 ms.
 const probeDeadline = 5 * time.Second
 
 // An Accelerator is the accelerator for guests on this host, and the reason for the choice.

@@ -39,7 +39,8 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// end sends SIGTERM to the process group. It kills the group when the process has ended, or after patience.
+// end sends SIGTERM to the process group. It kills the group when the process has ended, or after patience. On Windows,
+// it kills only the process, at once.
 func (p *process) end(patience time.Duration) {
 	terminate(p.cmd)
 	select {

@@ -220,7 +220,7 @@ func errOr(err, or error) error {
 	return or
 }
 
-// pidFile returns the path of the lock file that the C daemon does not remove, or "" for the Rust daemon.
+// pidFile returns the path of the lock file that the C daemon leaves behind, or "" for the Rust daemon.
 func (v *Virtiofsd) pidFile(socket string) string {
 	if v.Rust {
 		return ""

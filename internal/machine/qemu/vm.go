@@ -70,9 +70,9 @@ func (c Config) Look() (string, error) {
 	return p, nil
 }
 
-// Start checks c, starts the daemons of its shares and QEMU, plugs in the hot disks, and returns when QEMU answers. The
-// guest may still be booting. If line is not nil, one goroutine calls it for each line of the console. QEMU and the
-// daemons create the sockets whose paths are in c, and Close removes them.
+// Start checks c, starts the daemons of its shares and QEMU, waits until QEMU answers, and plugs in the hot disks. The
+// guest may still be booting when Start returns. If line is not nil, one goroutine calls it for each line of the
+// console. QEMU and the daemons create the sockets whose paths are in c, and Close removes them.
 //
 // On Linux, the kernel kills the guest when this process ends for any reason.
 func Start(ctx context.Context, c Config, line func(at time.Time, line string)) (_ *VM, err error) {
@@ -223,7 +223,7 @@ func (v *VM) Err() error {
 	return errors.New(why + v.quote())
 }
 
-// Hint returns a hint for a guest that has ended, based on its console, or "".
+// Hint returns a hint for a guest that has ended because its kernel panicked, otherwise "".
 func (v *VM) Hint() string {
 	select {
 	case <-v.qemu.done:

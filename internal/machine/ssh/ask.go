@@ -73,8 +73,8 @@ func (s *Spec) answers() (asks, []string, error) {
 	return asksIotax, append(env, passwordVariable+"="+given), nil
 }
 
-// password returns the first line of the file. If file is empty, it returns the value of passwordVariable, which may be
-// "". Its errors do not contain the password.
+// password returns the first line of the named file. If file is "", it returns the value of passwordVariable, which may
+// also be "". Its errors do not contain the password.
 func password(file string) (string, error) {
 	if file == "" {
 		return os.Getenv(passwordVariable), nil

@@ -75,8 +75,8 @@ func one(t *testing.T, err error, says string) {
 	t.Log(err)
 }
 
-// A fault during a command makes the command fail with one clear error. It leaves no process on the host, and the next
-// command works.
+// A fault during a command makes the command fail with one clear error. It leaves no process on the host, and commands
+// soon work again.
 func TestSSHFaults(t *testing.T) {
 	t.Parallel()
 	blocks, open := io.Pipe()
@@ -119,7 +119,7 @@ func TestSSHFaults(t *testing.T) {
 	}
 }
 
-// The connection breaks silently: the server does not notice it. iotax ends the old processes before the next command.
+// The connection breaks silently: the server does not notice it. When iotax connects again, it ends the old processes.
 func TestSSHCutSilently(t *testing.T) {
 	t.Parallel()
 	s := startSSHD(t)
@@ -168,7 +168,7 @@ func TestSSHNoPlaceForTheAgent(t *testing.T) {
 	}
 }
 
-// If another version of iotax is at the agent's path, iotax does not use it.
+// If another version of iotax is at the agent's path, Open fails.
 func TestSSHAgentOfAnotherVersion(t *testing.T) {
 	cache := t.TempDir()
 	srv := &sshtest.Server{Shell: []string{"sh", "-c"}, Env: append(os.Environ(), "XDG_CACHE_HOME="+cache)}

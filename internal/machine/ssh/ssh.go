@@ -22,6 +22,7 @@ import (
 )
 
 // Spec is the spec of kind ssh. Missing values come from the user's ssh configuration, then from OpenSSH's defaults.
+// Without a timeout in the configuration, newTransport sets one.
 type Spec struct {
 	Host           string        `yaml:"host" doc:"name, address or alias of the ssh configuration; user@host:port also works"`
 	User           string        `yaml:"user" doc:"login name"`
@@ -133,8 +134,8 @@ func Transport(ctx context.Context, s *Spec, log func(format string, args ...any
 	return t, nil
 }
 
-// Open connects to the host that s describes. It waits at least one minute for the agent, because a login may load
-// modules or mount a home directory.
+// Open connects to the host that s describes. Its time limit for the agent is at least one minute, because a login may
+// load modules or mount a home directory.
 func Open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 	return open(ctx, s, o, max(time.Minute, time.Duration(s.ConnectTimeout)+30*time.Second))
 }

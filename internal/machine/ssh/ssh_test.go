@@ -463,8 +463,8 @@ func TestSSHForcedCommand(t *testing.T) {
 	fails(t, startSSHDWithSpec(t, "ForceCommand echo go away >&2; exit 1"), "go away", "must be allowed to run commands")
 }
 
-// Open fails if the login shell prints without end or never runs a command. A cancelled Open returns at once. Open
-// accepts a login that takes longer than ConnectTimeout.
+// Open fails if the login shell prints without end or never runs a command. A cancelled Open returns soon. Open accepts
+// a login that takes longer than ConnectTimeout.
 func TestSSHEndlessLogin(t *testing.T) {
 	spec := func(shell string) *Spec {
 		srv := &sshtest.Server{Shell: []string{"sh", "-c", shell}}
@@ -499,7 +499,7 @@ func TestSSHEndlessLogin(t *testing.T) {
 	}
 }
 
-// TestSSHBusybox runs the test suite for machines on a host that has only busybox. Its server is like Dropbear: one
+// TestSSHBusybox runs the brief machine test suite on a host that has only busybox. Its server is like Dropbear: one
 // session per connection, in the server's process group.
 func TestSSHBusybox(t *testing.T) {
 	dir := sshtest.BusyboxPath(t)

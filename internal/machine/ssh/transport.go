@@ -44,8 +44,8 @@ type transport struct {
 // askTime limits ssh -G, which may run a command of a Match block.
 const askTime = 30 * time.Second
 
-// newTransport reads the settings of the host. If the user's configuration sets no timeout for connecting or for
-// detecting a dead link, newTransport sets one.
+// newTransport reads the settings of the host. If they lack a timeout for connecting or for detecting a dead link,
+// newTransport sets it.
 func newTransport(ctx context.Context, s *Spec, log func(string, ...any)) (*transport, error) {
 	t := &transport{spec: s, log: log, settings: map[string]string{}}
 	t.args, t.host = s.options()

@@ -31,7 +31,8 @@ func (s *WSL) Traits() plan.Traits {
 	return plan.Traits{Stays: true, HostFiles: programFile(&s.Program)}
 }
 
-// Validate returns an error for names that wsl.exe would treat as options.
+// Validate returns an error for names that wsl.exe would treat as options, and for names with tabs, line breaks or
+// quotation marks.
 func (s *WSL) Validate() error {
 	for field, v := range map[string]string{"distribution": s.Distribution, "user": s.User} {
 		if strings.HasPrefix(v, "-") || strings.ContainsAny(v, "\r\n\t\"") {
@@ -86,5 +87,5 @@ func openWSL(ctx context.Context, s *WSL, o kind.Options) (iotax.Machine, error)
 }
 
 // narrow removes the NUL bytes from a message of wsl.exe, which is UTF-16 unless WSL_UTF8 is set. Only ASCII characters
-// stay correct.
+// of UTF-16 stay correct.
 func narrow(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\x00", "")) }

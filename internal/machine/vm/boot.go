@@ -191,8 +191,8 @@ func (b *booting) devices(ctx context.Context) error {
 	return nil
 }
 
-// line handles a console line that contains a mark. It records the mark if it is a phase of the boot, and sends it to
-// b.up.
+// line handles a line of the console. If the line contains a mark, line sends the mark to b.up, and records it if it is
+// a phase of the boot.
 func (b *booting) line(at time.Time, line string) {
 	m, ok := guest.ParseMark(line)
 	if !ok {

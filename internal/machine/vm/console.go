@@ -178,7 +178,8 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 // disks matches QEMU arguments that add storage to the guest.
 var disks = regexp.MustCompile(`^--?(drive|blockdev|hd[abcd]|sd|fsdev|virtfs)$|vhost-user-(blk|fs)|vfio`)
 
-// Weakens returns the durability of the image's overlay and of the disks in the plan key "args".
+// Weakens returns the weakest durability of the image's overlay and of the disks in the plan key "args". If the guest
+// has neither, Weakens returns iotax.Volatile.
 func (g *consoleGuest) Weakens(_, _ string) iotax.Durability { return g.storage }
 
 func (g *consoleGuest) String() string { return g.name }

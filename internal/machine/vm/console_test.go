@@ -36,7 +36,7 @@ func TestConsoleSpec(t *testing.T) {
 	}
 }
 
-// The result is the text between the begin and end lines. The first boot line and the last status line count.
+// The result is the text between the begin and end lines. The boot line and the status line may be outside.
 func TestConsoleReader(t *testing.T) {
 	p, err := (Console{Boot: `Booted up in (?<ms>[0-9.]+) ms`, Begin: "^>>>", End: "^<<<", Status: "status ([0-9]+)"}).compile()
 	if err != nil {

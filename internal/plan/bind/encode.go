@@ -52,7 +52,7 @@ func SpecYAML(k Kind, spec Spec) (string, error) {
 
 // Encoder converts specs to nodes.
 type Encoder struct {
-	Docs bool // add the doc of each field as a comment
+	Docs bool // add the doc of each field with a single value as a comment
 	Err  error
 }
 

@@ -90,7 +90,8 @@ func (Plain) Validate() error { return nil }
 
 func (Plain) Traits() Traits { return Traits{} }
 
-// Traits describes the properties of a spec that plan, run and the commands use. A zero field does not apply.
+// Traits describes the properties of a spec that the packages `plan` and `run` and the commands use. A zero field does
+// not apply.
 type Traits struct {
 	// For any spec:
 
@@ -119,7 +120,7 @@ type Traits struct {
 	// For a volume:
 
 	// Of points to the field that names the target that the volume is based on ("share of host disk"). If the
-	// field is empty, plan sets it to the baseline.
+	// field is empty, package plan sets it to the baseline.
 	Of     *string
 	Served *Served // the machines that serve it
 	Gather *Gather // the targets that it consists of

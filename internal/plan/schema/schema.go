@@ -244,7 +244,7 @@ func layersSchema() *jsonschema.Schema {
 		AnyOf: []*jsonschema.Schema{chain, {Type: "array", Items: chain, MinItems: one()}, {Type: "null"}}}
 }
 
-// wordOf describes a key whose value is one of names, or any word if names is empty.
+// wordOf describes a key whose value is one of names, or any word if names is empty. The key may have no value.
 func wordOf(doc string, names []string) *jsonschema.Schema {
 	out := &jsonschema.Schema{Description: doc}
 	for _, n := range names {

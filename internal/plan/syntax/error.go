@@ -121,8 +121,9 @@ func Quote(s string) string {
 // excerptWidth is the maximum number of characters of a line that an error shows.
 const excerptWidth = 110
 
-// Excerpt returns up to `most` characters, but at least 20, of line around the token at column. It escapes unprintable
-// characters. column is in characters, from 1. carets is the line of carets below the token, in terminal columns.
+// Excerpt returns up to `most` characters of line around the token at column. A `most` below 20 counts as 20. Excerpt
+// escapes unprintable characters. column is in characters, from 1. carets is the line of carets below the token, in
+// terminal columns.
 func Excerpt(line string, column, width, most int) (text, carets string) {
 	most = max(20, most)
 	// Stop after the part that is shown: the line may be a megabyte long.

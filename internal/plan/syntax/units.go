@@ -172,7 +172,7 @@ func ParsePercent(s string) (Percent, error) {
 	default:
 		return 0, unknownUnit(unit, "%", "%")
 	}
-	// The exponent shifts the decimal point exactly, so that String returns the original text.
+	// The exponent shifts the decimal point exactly, so that String returns the original number.
 	f, err := strconv.ParseFloat(number+"e-2", 64)
 	if err != nil {
 		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a percentage", Quote(s)), Hint: "write it as in 5%"}

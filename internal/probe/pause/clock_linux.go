@@ -28,7 +28,7 @@ func (hostClock) sleep(d time.Duration) {
 
 func (hostClock) times() (ran, slept time.Duration) {
 	const quick = 10 * time.Millisecond
-	for range 100 { // repeat if the thread waited for a CPU, or the host slept, between the readings of the clocks
+	for range 100 { // repeat if the thread did not run between the readings of the clocks
 		ran = now(unix.CLOCK_MONOTONIC)
 		slept = now(unix.CLOCK_BOOTTIME) - ran
 		if now(unix.CLOCK_MONOTONIC)-ran < quick {

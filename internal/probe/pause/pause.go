@@ -110,8 +110,9 @@ func (w *Watcher) read() reading {
 
 // between returns the pause between two ticks, if there was one. A process that waits for a CPU also ticks late, by
 // seconds if it is niced. That is not a pause, so the function subtracts the time in which the ticking thread waited
-// for a CPU, or for another thread that waited for a CPU. The latter occurs because Go's scheduler runs at most one
-// thread per CPU, and a thread keeps its slot while it waits for a CPU.
+// for a CPU. The ticking thread may also have waited for another thread that waited for a CPU: Go's scheduler runs at
+// most one thread per CPU, and a thread keeps its slot while it waits. So a late tick counts as a stop only if at least
+// Least remains after the longest wait of another thread is subtracted.
 func between(a, b reading) (p Pause, ok bool) {
 	slept := b.slept - a.slept
 	// When the process stopped, a part of the tick had already passed: half of it on average.

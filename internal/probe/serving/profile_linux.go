@@ -28,7 +28,7 @@ const (
 	// frequency is the number of samples per second and CPU. It is prime, so that samples do not follow the kernel's
 	// tick.
 	frequency = 199
-	// mostFrames is the number of frames of a stack that are kept, from the innermost one.
+	// mostFrames is the maximum number of frames that are kept of a stack, from the innermost one.
 	mostFrames = 64
 	// mostStacks is the size of the kernel's table of stacks. Two stacks with the same hash cannot both be in it, so
 	// the table is much larger than the expected number of stacks.
@@ -40,8 +40,8 @@ const (
 	kernel = "[kernel]"
 )
 
-// NoStack is the frame of samples without a stack. Either iotax had not found the process yet, or another stack with
-// the same hash was in the kernel's table.
+// NoStack is the frame that replaces a missing stack of a sample. Either iotax had not found the process yet, or
+// another stack with the same hash was in the kernel's table.
 const NoStack = "[stack not recorded]"
 
 // A place is a process with the ids of its kernel and user stacks in the kernel's table. A negative id means that the
@@ -53,7 +53,7 @@ type place struct {
 }
 
 // Profile samples the stacks of the processes that pids lists while they use a CPU, until stop is called. stop returns
-// the profile in the format of pprof, or nil if the processes used no CPU time. Profile needs root, or CAP_BPF and
+// the profile in the format of pprof, or nil if it has no samples. Profile needs root, or CAP_BPF and
 // CAP_PERFMON.
 func Profile(pids func() []int) (stop func() ([]byte, error), err error) {
 	const op = "profile processes"
@@ -82,7 +82,7 @@ func Profile(pids func() []int) (stop func() ([]byte, error), err error) {
 			if looks[pid]++; looks[pid] > mostLooks {
 				continue
 			}
-			if x, ok := look(pid); ok { // otherwise the process has ended
+			if x, ok := look(pid); ok { // otherwise the process may have ended
 				known[uint32(pid)] = x
 			}
 		}

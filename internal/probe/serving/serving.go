@@ -21,6 +21,6 @@ const (
 type Times struct {
 	Busy     float64 // s with a request; for Threads and SFTP, excluding the time in which a thread waits for another thread
 	Requests float64 // number of requests; 0 if they are not counted
-	Calls    float64 // s that threads spent in calls on files: reads, writes, flushes
+	Calls    float64 // s that threads spent in calls on files, such as reads, writes and flushes
 	Count    float64 // number of calls on files
 }

@@ -156,7 +156,7 @@ func TestSFTP(t *testing.T) {
 	}
 }
 
-// A process that computes is always busy, and a process that sleeps is not. Other processes do not count.
+// A process that computes is busy, and a process that sleeps is not. Other processes do not count.
 func TestStates(t *testing.T) {
 	other := exec.Command("sh", "-c", "while :; do :; done")
 	if err := other.Start(); err != nil {

@@ -25,7 +25,7 @@ func (a Assessment) Answer() string { return a.Sentences[0].Text }
 type Sentence struct {
 	Kind    SentenceKind `json:"kind"`
 	Text    string       `json:"text"`
-	Figures []Figure     `json:"figures,omitempty"` // in the order of the text; nil for a sentence about the whole run
+	Figures []Figure     `json:"figures,omitempty"` // nil for a sentence about the whole run
 	Causes  []Cause      `json:"causes,omitempty"`  // causes that a check or explained trials support; each appears in Text
 	Notes   []int        `json:"-"`                 // numbers of the notes that support the sentence, ascending
 }

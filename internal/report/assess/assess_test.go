@@ -14,7 +14,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// A target without a reference does not count as a comparison that cannot be judged.
+// A target without a reference does not count as a comparison.
 func TestAnswerOfSomeTargets(t *testing.T) {
 	run, trials := reporttest.SomeTargets()
 	r := report.New(run, trials)

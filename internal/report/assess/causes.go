@@ -263,8 +263,8 @@ func (a *assessing) medianOf(c assessed, of func(*report.Trial) (float64, bool))
 	return stat.Median(xs).Estimate
 }
 
-// lineShare returns the share of a network's rate that a cell reaches, and the name of the rate. It uses the measured
-// rate of a network target that the plan compares the cell with, or else the line rate in the facts of the cell's
+// lineShare returns the share of a network's rate that a cell reaches, and the name of the rate. It uses the rate that
+// a network workload measured, if the plan compares the cell with it, or else the line rate in the facts of the cell's
 // trials or target. ok is false if neither is known.
 func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok bool) {
 	for _, sh := range c.r.Shares {

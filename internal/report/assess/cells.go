@@ -342,7 +342,8 @@ func (a *assessing) failed(cells []assessed) {
 	}
 }
 
-// unsure adds a sentence about the cells that need more rounds, widest interval first.
+// unsure adds a sentence about the cells that need more rounds: first those with a useful interval, then those that are
+// too noisy, then those with too few rounds. In each group, the widest interval comes first.
 func (a *assessing) unsure(cells []assessed) {
 	var open []assessed
 	for _, c := range cells {

@@ -125,8 +125,7 @@ func TestEveryAnswer(t *testing.T) {
 }
 
 // everySentence lists the text of each possible sentence or part of a sentence as it is in the source, the case in
-// which it must appear, and a similar case in which it must not. The cases are from the tables for answers, causes and
-// sentences.
+// which it must appear, and a similar case in which it must not. TestEverySentence collects the cases.
 var everySentence = []struct{ says, stands, silent string }{
 	{"The expectation is %s.", "answer/expectation", "answer/expected and no trial"},
 	{"All %d expectations are met.", "answer/met", "answer/expectation"},
@@ -240,7 +239,7 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"%s, used lazily: %s.", "sentence/lazy", "sentence/no volume"},
 }
 
-// joints lists strings in the source that are not sentences: they join numbers and names.
+// joints lists strings in the source that are not sentences: names of kinds, and strings that join numbers and names.
 var joints = []string{"not ranked", "fast path", "best way", "more ", " and ", " to ", " of ", ", so ", "open ", "with the ", " with the ", "%s / %s of %s",
 	"%s is %s", "%s its %s", "%s of its %s"}
 

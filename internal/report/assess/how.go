@@ -208,7 +208,8 @@ func counts(modes [][]int) (out []string) {
 }
 
 // Starts describes how much the ratios vary between starts and between the rounds of a start, using the cell that
-// varies most between starts. For a single start of machines or servers, it describes what another start may change.
+// varies most between starts. For a single start of machines or servers, it states that the intervals do not cover what
+// another start may change.
 func Starts(r *report.Report) string {
 	if n, of := r.Starts(); n == 1 && of != "" {
 		return format.Capital(of) + fmt.Sprintf(" started once: intervals do not cover what another start may change. `--restarts %d` measures that.", stat.LeastTrials)
@@ -337,8 +338,8 @@ func Objects(r *report.Report) string {
 	return strings.Join(parts, " ")
 }
 
-// Heading returns the workload's name with the number of rounds, the state of the caches, and the number of discarded
-// rounds.
+// Heading returns the workload's name with the number of rounds and, where they apply, the load of an open loop, the
+// state of the caches, and the number of discarded rounds.
 func Heading(r *report.Report, s report.Section) string {
 	h := s.Workload + " · " + format.Plural(r.Protocol.Rounds[s.Workload], r.Counted())
 	if s.Open != "" {

@@ -39,7 +39,8 @@ func (a *assessing) ways(kind, metric, fact string) map[string][]way {
 	return out
 }
 
-// of returns the ratio of x to y, paired by round, with an interval at confidence level 1 − alpha.
+// of returns the ratio of x to y, paired by round, with an interval at confidence level 1 − alpha. The ratio is above 1
+// if x is better.
 func (a *assessing) of(x, y way, alpha float64) (stat.Interval, bool) {
 	o := a.Options()
 	o.Alpha = alpha
@@ -49,7 +50,7 @@ func (a *assessing) of(x, y way, alpha float64) (stat.Interval, bool) {
 
 // fastestParts adds a sentence for each group of comparable uploads, about the combination of part size and concurrency
 // that is fastest. It also names the combinations that may be as fast. Because of a Bonferroni correction, all
-// intervals contain their true ratios at the same time with a probability of at least 1 − α.
+// intervals of a sentence contain their true ratios at the same time with a probability of at least 1 − α.
 func (a *assessing) fastestParts() {
 	all := a.ways("object", iotax.ValueUploadBandwidth, iotax.FactPart)
 	for _, t := range a.Targets() {

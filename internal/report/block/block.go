@@ -36,7 +36,7 @@ type Answer struct{ Text string }
 // A Heading starts a section.
 type Heading struct {
 	Text string
-	Note string // shown below the heading if there is room
+	Note string // shown below the heading; only pages show it
 	ID   string // anchor for links, or ""
 	Sub  bool   // one level below the preceding heading
 }
@@ -59,7 +59,7 @@ type Paragraph struct {
 type List struct {
 	Items  []Item
 	Joined bool
-	Shown  int // number of items that are always shown; a page folds the others, and a terminal only counts them; 0 shows all
+	Shown  int // number of items that are always shown; 0 means all; a page folds the others, and a terminal counts them
 }
 
 // An Item is a sentence with the numbers of its notes.
@@ -127,7 +127,7 @@ type Key struct{ Tone, Text string }
 
 // A Table has columns of text, numbers and drawings.
 type Table struct {
-	Title string // set if the heading of the table is the preceding block
+	Title string // text of the heading before the table, which is a block of its own
 	Head  []string
 	Rows  []Row
 	Right []int // columns that are right-aligned, for numbers

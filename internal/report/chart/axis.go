@@ -35,8 +35,8 @@ func Linear(label string, most float64, unit string) Axis {
 	return a
 }
 
-// Log returns a logarithmic axis that ranges from slightly below lo to slightly above hi. It returns a zero Axis unless
-// lo is positive and hi is finite.
+// Log returns a logarithmic axis that ranges from slightly below lo to slightly above hi. It returns a zero Axis if lo
+// is not positive or hi is infinite.
 func Log(label string, lo, hi float64, unit string) Axis {
 	a := Axis{Label: label, Lo: lo / 1.15, Hi: hi * 1.15, Log: true}
 	if !(lo > 0) || math.IsInf(hi, 0) {

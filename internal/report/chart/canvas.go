@@ -37,7 +37,8 @@ type Drawing interface {
 	draw() *canvas // nil if there is nothing to draw
 }
 
-// A canvas collects the shapes of a drawing. Its methods ignore coordinates that are not finite.
+// A canvas collects the shapes of a drawing. Except for add, its methods ignore shapes with coordinates that are not
+// finite.
 type canvas struct {
 	title, desc   string
 	width, height float64

@@ -76,7 +76,7 @@ func inside(es []xml.StartElement) error {
 	return nil
 }
 
-// value generates numbers of all magnitudes, including NaN and infinity.
+// value generates numbers of many magnitudes, and also negative numbers, NaN and infinity.
 var value = rapid.OneOf(rapid.Float64Range(0, 10), rapid.Float64Range(1e-9, 1e12), rapid.Just(math.NaN()), rapid.Just(math.Inf(1)), rapid.Just(-1.0), rapid.Just(0.0))
 
 var name = rapid.StringMatching(`[a-zäß<>&"' =./]{0,70}`)

@@ -33,13 +33,13 @@ type Row struct {
 	Heading              string // shown above this row; applies to the rows that follow
 	Name                 string
 	Figure, Bounds, Word string    // Word is the verdict
-	Brief                string    // replaces Figure and Word in drawings without columns
+	Brief                string    // replaces Figure and Word in the first view of drawings without columns
 	Other                [2]string // Figure and Bounds in the second view
 	Tone                 string
 	Mark                 Mark
 	From, At, Lo, Hi     float64
 	Dots                 []Dot
-	Joined               bool // connects From to the end of the row above
+	Joined               bool // draws a vertical line from the row above to this row, at From
 }
 
 // Rows draws marks, bars or dots on a common horizontal axis. In drawings at least Wide pixels wide, names and

@@ -310,7 +310,8 @@ func num(x float64) string { return strconv.FormatFloat(math.Round(x*100)/100, '
 const PNGScale = 2
 
 // WritePNG writes a drawing as a PNG file, for chats and slides that do not accept SVG. The font contains Latin, Greek
-// and Cyrillic letters. Other characters appear as boxes. WritePNG returns ErrNothing if there is nothing to draw.
+// and Cyrillic letters. Characters that it lacks appear as boxes. WritePNG returns ErrNothing if there is nothing to
+// draw.
 func WritePNG(w io.Writer, f File) error {
 	c := f.draw()
 	if c == nil {

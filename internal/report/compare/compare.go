@@ -28,13 +28,13 @@ type Comparison struct {
 
 	Rows         []Change // in the order of A
 	OnlyA, OnlyB []CellMetric
-	Differences  []Difference // in the environment and the protocol
+	Differences  []Difference // in the environment, the protocol and the names of workloads
 	Findings     []iotax.Finding
 	Family       int // number of verdicts in Holm's adjustment
 
 	FailOn  FailOn
 	Failed  bool     // the gate failed
-	Reasons []string // why the gate failed, worst first
+	Reasons []string // why the gate failed, largest losses first
 
 	called map[report.Cell]string // keys are cells of A; values are the names of the same workloads in B, or "" if B lacks them
 }
@@ -91,7 +91,7 @@ type Change struct {
 	B        stat.Interval `json:"value"`
 
 	Ratio *stat.Change `json:"ratio"`            // ratio of B to A; higher is better; nil if it cannot be computed
-	Loss  *stat.Change `json:"against_baseline"` // the same, computed from the ratios to the baseline; nil without a common baseline
+	Loss  *stat.Change `json:"against_baseline"` // the same from the ratios to the baseline; nil if it cannot be computed
 
 	P        iotax.Number    `json:"p"`          // p value of the hypothesis that the change is within the margin; NaN if the change is not judged
 	Adjusted iotax.Number    `json:"p_adjusted"` // P after Holm's adjustment

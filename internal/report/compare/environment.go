@@ -28,8 +28,8 @@ var passing = []string{"runner", "runners", iotax.FactCommand, iotax.FactSetupTi
 // reported lists facts of trials that describe the target's environment, and not the work as iotax.FactJob does.
 var reported = []string{"fio", "latency"}
 
-// random matches values that differ in each run: generated names of directories and kernel parameters, and measured
-// clock rates.
+// random matches values that differ in each run: names of generated directories, iotax's kernel parameters, and
+// measured clock rates.
 var random = regexp.MustCompile(`iotax-[0-9a-z]+|\biotax\.[a-z]+=\S+ ?|\btsc_early_khz=\d+ ?`)
 
 // stable returns v without the parts that differ from run to run. Generated directory names become "iotax-…".

@@ -143,7 +143,7 @@ func (c *comparison) short() []block.Block {
 		block.Steps{Steps: []block.Step{{Name: "Details", Command: c.Short, About: strings.Join(left, ", ")}}})
 }
 
-// A detail of a comparison has a heading on a page. Folds and short documents use its summary instead.
+// A detail is a part of a comparison's document. A page shows it below its heading, and a fold below its summary.
 type detail struct {
 	heading, summary string
 	block.Block

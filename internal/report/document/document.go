@@ -122,7 +122,7 @@ func lost(r *report.Report, how string, why func(*report.Trial) string) []string
 // mostReason is the maximum width, in columns, of the reason in a line of lost.
 const mostReason = 160
 
-// A cell is a row of a deciding metric, with its section.
+// A cell is a row of a report, with its section. The section may be nil for invalidBy and cached.
 type cell struct {
 	s *report.Section
 	r *report.Row
@@ -271,8 +271,7 @@ func circumstances(r *report.Report) string {
 	return strings.Join(parts, ", ") + "."
 }
 
-// mostWarnings is the maximum number of warnings, and of rules that make results invalid, that one line of the short
-// document names.
+// mostWarnings is the maximum number of warnings, or of rules that make results invalid, that one line names.
 const mostWarnings = 2
 
 // warnings lists the run's warnings in one line. It omits the rules in `shown` and `reported`.

@@ -124,7 +124,7 @@ func headline(r *report.Report, workload, metric string) bool {
 
 // benchUnit returns the direction and the unit of a value in this format: read.iops has unit IOPS and direction read,
 // read.latency.mean has sec/op, read.latency.p99 has p99-sec/op. If a value has no direction, its unit contains its
-// name. The unit is "" for values that Benchfmt omits.
+// name. If the unit is "", Benchfmt omits the value.
 func benchUnit(v iotax.Value) (op, unit string) {
 	op, rest, _ := strings.Cut(v.Name, ".")
 	switch op {

@@ -36,8 +36,8 @@ var roots = map[string]struct {
 var Schemas = []string{"report", "comparison", "trend", "run"}
 
 // Schema returns the JSON Schema (draft 2020-12) of a document, derived from the Go types that write the document.
-// Within a version, a document may have fields that an older schema lacks, but it has all fields of the older schema,
-// with the same types.
+// Within a version, a document may have fields that an older schema lacks, but it has all required fields of the older
+// schema, with the same types.
 //
 // Schema does not use the reflector of package jsonschema. The reflector ignores that a nil slice or pointer is written
 // as null, and requires fields of embedded types that are not written.

@@ -76,7 +76,8 @@ func written(t *testing.T, r *report.Report) []byte {
 }
 
 // The page logs nothing to the console and makes no other requests. It never needs horizontal scrolling on a desktop or
-// a phone. Its colours are readable in the light and the dark theme, and it passes the accessibility checks of axe.
+// a phone. Its colours are readable in the light and the dark theme and in print. It passes the accessibility checks of
+// axe and can be used with a keyboard.
 func TestPageInBrowser(t *testing.T) {
 	long.Test(t)
 	v := visiting(t, written(t, whole()))
@@ -176,7 +177,8 @@ func TestComparisonInBrowser(t *testing.T) {
 }
 
 // The answer, the banner and the tiles fit on the first screen of a desktop and of a phone, however much text there is.
-// At most six further sentences are visible. All others are in a fold that opens without scripts.
+// At most six further sentences are visible. All others are in a fold that opens without scripts. The plot of ratios
+// labels the ratio 1 and cuts off no text.
 func TestFirstScreen(t *testing.T) {
 	long.Test(t)
 	line := report.New(reporttest.ThroughALine())
@@ -503,7 +505,7 @@ func (v *visit) saves(kinds ...string) {
 }
 
 // The charts of load and of clients, which only some runs have, appear with their texts inside the window. Their lines
-// have distinct colours that contrast with the background.
+// contrast with the background.
 func TestCurvesInBrowser(t *testing.T) {
 	v := visiting(t, written(t, whole()))
 	for _, l := range browsertest.Looks {
@@ -523,8 +525,9 @@ func TestCurvesInBrowser(t *testing.T) {
 	v.quiet()
 }
 
-// curve is a script that returns a drawing's accessible description, the names of its lines, and whether all shapes
-// are inside the frame and the window, with a contrast of at least 3:1.
+// curve is a script that returns a drawing's accessible description, the names of its lines, and its faults, or
+// "inside" if it has none. Faults are shapes outside the drawing, a drawing outside the window, fewer than three lines,
+// and lines with a contrast below 3:1.
 const curve = `(() => {
   const figure = document.querySelector("[data-save=%s]"), svg = figure.querySelector("svg"), box = svg.getBoundingClientRect(), bad = [];
   if (!(box.width > 250 && box.height > 80 && box.left >= 0 && box.right <= innerWidth)) bad.push("the drawing is at " + JSON.stringify(box));

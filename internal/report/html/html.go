@@ -141,7 +141,7 @@ func (p *page) blocks(all []block.Block) (template.HTML, error) {
 	return template.HTML(b.String()), nil // templates escape their data
 }
 
-// unique adds a number to the name if an earlier table or subheading of the page has the same name.
+// unique returns the name, with a number if an earlier table or subheading of the page has the same name.
 func (p *page) unique(name string) string {
 	if p.names == nil {
 		p.names = map[string]int{}
@@ -170,7 +170,8 @@ type cellView struct {
 	Class string
 }
 
-// tables splits a table at rows with their own header. It omits columns without text, which contain only drawings.
+// tables splits a table at rows with their own header. It omits columns without text and notes, such as those that
+// contain only drawings.
 func (p *page) tables(t block.Table) (out []tableView) {
 	worded := make([]bool, len(t.Head))
 	for k := range worded {

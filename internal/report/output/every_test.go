@@ -212,7 +212,7 @@ func TestHostileStrings(t *testing.T) {
 					t.Errorf("a cell broke out of its table: %q", l)
 				}
 			}
-			// Code in backquotes in a hint needs no escaping.
+			// Code in backquotes in a hint or a step needs no escaping.
 			plain := regexp.MustCompile("(?m)([*]Hint:[*].*?|^- [A-Z][a-z]+: )`[^`\n]*`").ReplaceAllString(s, "$1")
 			for _, raw := range []string{"<script", "<img", "](javascript", "`x`"} {
 				if strings.Contains(strings.NewReplacer("\\`", "", `\]`, "").Replace(plain), raw) {

@@ -70,8 +70,8 @@ func packed(s string) string {
 
 var tag = regexp.MustCompile(`</?(details|summary|sup)>`)
 
-// Terminal text, Markdown and the page contain the whole document. The only exception is the step that opens the page,
-// which the page omits.
+// Terminal text, Markdown and the page contain all texts of the document. The only exception is the step that opens the
+// page, which the page omits.
 func TestSameFactsInEachFormat(t *testing.T) {
 	for name, r := range map[string]*report.Report{"fixture": report.New(reporttest.Fixture()), "quick": report.New(reporttest.Quick()), "layers": report.New(reporttest.Layered()),
 		"load": report.New(reporttest.Loaded()), "clients": report.New(reporttest.Clients(.005)), "beside": report.New(reporttest.Mounts()), "detailed": report.New(reporttest.Detailed()),

@@ -90,8 +90,7 @@ func resetPeak(tb testing.TB) {
 	}
 }
 
-// cpu returns the CPU time of this process, including garbage collection. On an idle machine, it is close to wall
-// time.
+// cpu returns the CPU time of this process, including garbage collection.
 func cpu(tb testing.TB) time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

@@ -53,7 +53,7 @@ func TestStarts(t *testing.T) {
 	// If another start could give other ratios, each form of the report mentions the single start exactly once.
 	for _, c := range []struct {
 		what, machine, fact, value string // of the second target
-		opened                     string // how long each trial took to open its machine
+		opened                     string // how long each of its trials took to open the machine
 	}{
 		{"machines", "guest", "", "", ""},
 		{"servers", "host", iotax.FactNBD, "qemu-nbd", ""},

@@ -15,8 +15,8 @@ import (
 	"iotax/stat"
 )
 
-// Layout returns the tables of the report's layout, or nil if the report has no layout. The last cell of each row
-// refers to the notes of the row.
+// Layout returns the tables of the report's layout, or nil if the report has no layout. The last column refers to the
+// notes.
 func Layout(r *report.Report) []block.Table {
 	make, ok := map[string]func(*report.Report) []block.Table{"tart": tartTables, "repetitions": repetitionTables,
 		"generated": sectionTables, "directions": directionTables}[r.Layout]
@@ -164,7 +164,8 @@ func meanSD(mean, sd float64, unit string) string {
 }
 
 // repetitionTables returns a table for each workload and metric, with a row for each machine and target and a column
-// for each round. It marks failed and discarded trials.
+// for each round. It marks failed and discarded trials. For an imported run, it lists the successful trials of each
+// target in order.
 func repetitionTables(r *report.Report) []block.Table {
 	failed := map[report.Cell]map[int]bool{}
 	rounds := map[string][]int{} // by workload; a round has the same column in all rows

@@ -22,7 +22,7 @@ func withCode(s string) string {
 	return out
 }
 
-// escapeMarkdown escapes markup in a string, including the "|" between table cells.
+// escapeMarkdown escapes markup in a string, including "|", which separates table cells.
 func escapeMarkdown(s string) string {
 	var b strings.Builder
 	text := []rune(format.Clean(s))

@@ -14,7 +14,7 @@ import (
 var update = flag.Bool("update", false, "write docs/dev/planted.md")
 
 // plantedElsewhere lists the faults that tests of other packages plant. The tests in cmd/iotax plant them in real
-// components (fio, loop devices, guests). The other tests plant them in their inputs.
+// components (fio, loop devices, guests).
 var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"clock-insane", "a guest that was told a wrong rate of its time stamp counter, and trusts it", "cmd/iotax", "TestFindsWrongClock"},
 	{"cache-served", "direct reads of a loop device whose file is in the page cache, beside the disk itself", "cmd/iotax", "TestFindsCacheServed"},

@@ -86,7 +86,7 @@ type reading struct {
 	tgt *iotax.Target
 }
 
-// value returns a finite value of the trial.
+// value returns a value of the trial, and whether it exists and is finite.
 func (r reading) value(name string) (float64, bool) {
 	v, ok := r.t.Value(name)
 	return v.Value, ok && !math.IsNaN(v.Value) && !math.IsInf(v.Value, 0)
@@ -223,7 +223,7 @@ func (r reading) device() []iotax.Finding {
 }
 
 // account returns the bytes that the trial's own processes requested from devices. whole reports whether the account
-// covers at least the work of the trial. If not, the account is not evidence of a cache or another process. The
+// covers at least 95 % of the trial's bytes. If not, the account is not evidence of a cache or another process. The
 // kernel does not count I/O by servers, kernel threads, and children that were not waited for, and in control groups
 // it omits some devices.
 func (r reading) account(direction string) (own float64, whole bool) {
@@ -435,7 +435,7 @@ func (r reading) shape() []iotax.Finding {
 }
 
 // stalled searches for seconds with almost no I/O. The tool's timestamps are inexact, so an interval may contain some
-// I/O of its neighbors. A series that ends before the window is also a stall, because fio writes no line without I/O.
+// I/O of its neighbours. A series that ends before the window is also a stall, because fio writes no line without I/O.
 // Slow work always has empty seconds, so stalled ignores rates below stallRate.
 func (r reading) stalled(s iotax.Series) *iotax.Finding {
 	level := stat.Median(s.V).Estimate

@@ -45,7 +45,8 @@ func clean() (*iotax.Trial, *iotax.Target) {
 	return t, &iotax.Target{Name: "guest", Place: iotax.Place{Backing: "/var/tmp/iotax-x/disk.raw", Durability: iotax.Durable}}
 }
 
-// single changes a trial to random 4 KiB reads at depth 1 on a disk of this machine. took is the latency in seconds.
+// single changes a trial to random 4 KiB reads at depth 1 on the named disk of the target's machine. took is the
+// latency in seconds.
 func single(t *iotax.Trial, tgt *iotax.Target, disk string, took float64) {
 	t.Facts[iotax.FactIODepth], t.Facts["rw"], t.Facts["bs"] = "1", "randread", "4k"
 	tgt.Facts, tgt.Place.Backing = map[string]string{"device.disk": disk}, ""

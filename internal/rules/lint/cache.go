@@ -16,7 +16,7 @@ var cacheRules = []rule{
 	{Rule: rules.Randrepeat, absent: true, job: randrepeat},
 }
 
-// returns reports whether the job accesses the same blocks repeatedly, and the reason.
+// `returns` reports whether the job may access blocks that an earlier access left in the cache, and the reason.
 func (j *job) returns() (string, bool) {
 	loops, ok := j.number("loops", 1)
 	clones, whole := j.number("numjobs", 1)

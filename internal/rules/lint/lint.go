@@ -76,7 +76,7 @@ type hit struct {
 	severity iotax.Severity
 	evidence string
 	hint     string
-	job      string // "" for all jobs
+	job      string // "" if the evidence does not need the name
 }
 
 // at adds a finding about a job at the position of a setting.

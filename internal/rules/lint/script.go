@@ -47,7 +47,7 @@ var (
 
 // snippets returns the fenced blocks of Markdown that are job files or contain fio commands. For a text with fio
 // commands but without fenced blocks, it returns the whole text. It also returns the job files in the here documents of
-// scripts.
+// these scripts.
 func snippets(text string) []snippet {
 	lines := strings.SplitAfter(text, "\n")
 	var out []snippet

@@ -97,7 +97,7 @@ func TestScriptOfManyLines(t *testing.T) {
 	}
 }
 
-// fio --parse-only accepts all of these values except iodepth=0.
+// iodepth=0 is a bad value, because fio rejects it. fio --parse-only accepts the other values, so they are misread.
 func TestNumbersBelowOne(t *testing.T) {
 	for option, want := range map[string]string{"numjobs=0": "misread-value", "nrfiles=0": "misread-value", "iodepth=0": "bad-value"} {
 		found, err := Script("x", "fio --name=a --rw=read --size=64g --direct=1 --"+option+"\n", Facts{})

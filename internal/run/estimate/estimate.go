@@ -127,7 +127,8 @@ func Restart(p *plan.Plan) {
 	}
 }
 
-// restartable reports whether a start makes the machine of t or a server of t's volume.
+// restartable reports whether a start makes the machine of t, a container on it, or a server of t's volume. It returns
+// false if the machine is restarted for each trial anyway.
 func restartable(p *plan.Plan, t plan.Target) bool {
 	if p.EachTrial(t.On) {
 		return false

@@ -20,8 +20,8 @@ import (
 	"iotax/internal/workload/fiojob"
 )
 
-// The estimate for a plan that was measured before is the measured time, even if its targets are much slower than
-// assumed. A plan with other workloads gets an assumed estimate.
+// The estimate for a plan that was measured before is close to the measured time, even if its targets are much slower
+// than assumed. A run of another plan, on another host, or with damaged data is not used.
 func TestEstimateFromRuns(t *testing.T) {
 	ctx := t.Context()
 	host, err := os.Hostname()

@@ -34,7 +34,7 @@ type boardRow struct {
 	round, rounds int
 	counted       int     // number of valid rounds when the last round ended
 	repeated      bool    // the last round was not valid, so it is run again
-	half          float64 // half-width of the widest ratio; 0 if unknown
+	half          float64 // half-width of the widest interval; 0 if unknown
 	precision     float64
 	last          string // target of the last trial
 	iops, through string // of the last trial
@@ -120,8 +120,8 @@ func speeds(t *iotax.Trial, metric string) (iops, bandwidth string) {
 }
 
 // lines returns the board at time now, with a line for each workload if verbose. No line is wider than width columns,
-// because a terminal would wrap it. The board uses at most about half of the height, because lines that scroll away
-// cannot be overwritten. A height of 0 means unknown.
+// because a terminal would wrap it. A width below 20 counts as 20. The board uses at most about half of the height,
+// because lines that scroll away cannot be overwritten. A height of 0 means unknown.
 func (b *board) lines(width, height int, now time.Time, verbose bool) []string {
 	width = max(20, width)
 	var out []string
@@ -164,7 +164,7 @@ func (b *board) lines(width, height int, now time.Time, verbose bool) []string {
 	return out
 }
 
-// line returns the whole board in one line: "[=====>     ] round 5/6 · 4k random write on guest 9p · about 1m40s
+// line returns the whole board in one line: "[=======>   ] round 5/6 · 4k random write on guest 9p · about 1m40s
 // left". It shortens the names to fit the width.
 func (b *board) line(now time.Time, width int) string {
 	i := b.index(b.work)
@@ -244,8 +244,8 @@ func drawShare(x float64, width int) string {
 	return "▕" + format.Pad(s, width) + "▏"
 }
 
-// now describes the current trial: "guest virtio-fs · 4k random read  7s of 12s  at most 3m12s left". It shortens the
-// names to fit the width.
+// now describes the current trial: "guest virtio-fs · 4k random read  ▕███▌  ▏ 7s of 12s  at most 3m12s left". It
+// shortens the names to fit the width.
 func (b *board) now(now time.Time, width int) string {
 	if b.status != "" || b.target == "" {
 		return terminal.Clean(b.status)

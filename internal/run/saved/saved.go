@@ -110,7 +110,8 @@ func runners(r *iotax.Run, heard store.Pulse) iter.Seq2[run.Shard, leftover.Runn
 	}
 }
 
-// died describes how a process died. It returns "" if the process is alive or its state is unknown.
+// died describes how a process died. It returns "" if the process is alive. It assumes that a process with unknown
+// state is alive until it has been silent for silentTime.
 func died(who leftover.Runner, silent store.Silence) string {
 	switch state := who.State(); {
 	case state == leftover.Dead:

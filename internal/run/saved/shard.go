@@ -13,8 +13,9 @@ import (
 	"iotax/internal/store"
 )
 
-// TakeUp continues a shard that was started before, for example because a scheduler restarted it after a failure. It
-// stores the saved part of the run and its trials in opts. done reports that the shard is already complete.
+// TakeUp prepares opts to continue a shard that was started before, for example because a scheduler restarted it after
+// a failure: it stores the saved part of the run and its trials in opts. It does not change opts for a new shard. done
+// reports that the shard is already complete.
 func TakeUp(ctx context.Context, db *store.Store, opts *run.Options) (done bool, err error) {
 	part, err := db.Part(ctx, opts.ID, store.Part(opts.Shard))
 	if err != nil || part == nil || part.Status == iotax.Done {

@@ -198,9 +198,10 @@ func (b *Tab) Readable(what string, least int) {
 	}
 }
 
-// Keyboard opens all folds and presses Tab through the page. It returns the first fault, or "": an element that only a
-// mouse can use, or a focus that does not follow the order of the page, is not visible, or is outside the window.
-// `least` is the minimum number of elements, so that the check cannot pass on an empty page.
+// Keyboard opens all folds and presses Tab through the page. Faults are elements that only a mouse can use, and a focus
+// that does not follow the order of the page, is not visible, or is outside the window. Keyboard returns the first
+// fault, or "" if there is none. `least` is the minimum number of elements, so that the check cannot pass on an empty
+// page.
 func (b *Tab) Keyboard(least int) string {
 	b.Helper()
 	n, err := strconv.Atoi(b.Eval(reachable))
@@ -259,9 +260,9 @@ const objections = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a",
   r.passes.length < 15 ? "only " + r.passes.length + " rules had something to look at" :
   r.violations.map(v => v.id + " (" + v.impact + ") " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")).join("\n"))`
 
-// reachable is a script that returns the number of elements that a keyboard must reach. In each group of radio buttons,
-// it counts only the checked one. It defines mouseOnly, which lists elements that only a mouse can use, and focused,
-// which returns what is wrong with the focus after Tab number k.
+// reachable is a script that returns the number of elements that a keyboard must reach. If a radio button is checked,
+// it counts only that button of the group. It defines mouseOnly, which lists elements that only a mouse can use, and
+// focused, which returns what is wrong with the focus after Tab number k.
 const reachable = `(() => {
   for (const d of document.querySelectorAll("details")) d.open = true;
   document.body.tabIndex = -1;

@@ -148,7 +148,7 @@ func (e *Engine) CLI(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// unmountBelow removes the mounts that an engine left below dir, innermost first.
+// unmountBelow removes the mounts that an engine left below dir, latest first.
 func unmountBelow(t *testing.T, dir string) {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	must(t, err)

@@ -107,7 +107,7 @@ func writeArchive(file, name string, layer []byte, command []string) (err error)
 	return w.Close()
 }
 
-// A rootfs writes the files of a root file system. It keeps the first error.
+// A rootfs writes the files of a root file system. After an error, it writes nothing more.
 type rootfs struct {
 	w    *tar.Writer
 	made map[string]bool

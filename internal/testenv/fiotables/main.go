@@ -26,7 +26,7 @@ type tables struct {
 	Fio       string            // the latest version
 	Options   []option          // options of the installed fio
 	Elsewhere []option          // options of other builds and later versions
-	Since     map[string]string // the version that introduced an option; options of the oldest release tag are omitted
+	Since     map[string]string // the version that introduced an option; options of the oldest fio 2 are omitted
 	// Forms describes how fio reads the value of each option, in version 3.33 or the first later version that has the
 	// option. It lists the values that 3.33 or any later version accepts in some build. The key of an engine's option
 	// starts with the name of its file in engines/.

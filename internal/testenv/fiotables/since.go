@@ -79,8 +79,8 @@ var aliased = regexp.MustCompile(`\.alias\s*=\s*"([^"]+)"`)
 // lacks.
 const base = "3.33"
 
-// versions reads options.c and engines/*.c of each release tag in a clone of fio's repository. have contains the
-// options of the installed fio. The result has no Options.
+// versions reads options.c and engines/*.c of each release tag of fio 2 and 3 in a clone of fio's repository. `have`
+// contains the options of the installed fio. The result has no Options.
 func versions(repo string, have []option) tables {
 	git := func(args ...string) string {
 		out, err := exec.Command("git", append([]string{"-C", repo}, args...)...).Output()

@@ -143,8 +143,8 @@ func must(t *testing.T, err error) {
 var sysctls = map[string]string{"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
 	"kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000"}
 
-// begin starts the first process of the cluster's namespaces. This process ends when its standard input is closed. The
-// kernel closes that input if the test process is killed.
+// begin starts the first process of the cluster's namespaces, and c.Proxy. The process ends when its standard input is
+// closed. The kernel closes that input if the test process is killed.
 func (c *Cluster) begin(t *testing.T, nodes []node) {
 	script := `set -e
 mount --make-rprivate /
@@ -496,7 +496,8 @@ func (c *Cluster) kubeletFlags(n node) []string {
 	return []string{"--config=" + c.at(n, "kubelet.yaml"), "--root-dir=" + c.at(n, "kubelet"), "--cert-dir=" + c.at(n, "kubelet-pki"), "--hostname-override=" + n.name, "--node-ip=" + n.address}
 }
 
-// ready waits until the node accepts pods. For the first node, it also checks for leftovers at the end of the test.
+// ready waits until the node accepts pods. For the first node, it also waits for the default service account, and
+// checks for leftovers at the end of the test.
 func (c *Cluster) ready(t *testing.T, node node) {
 	c.await(t, node.name+"/kubelet", func() error {
 		var n struct {

@@ -675,7 +675,8 @@ func (s *suite) cancelledBefore(t *testing.T) {
 	}
 }
 
-// pids is a writer that receives process ids, one per line, and closes all when it has received the wanted number.
+// pids is a writer that receives process ids, one per line. It closes the channel `all` when it has received `want`
+// ids.
 type pids struct {
 	mu   sync.Mutex
 	buf  bytes.Buffer

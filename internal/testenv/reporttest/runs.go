@@ -38,8 +38,9 @@ func Mounts() (*iotax.Run, []*iotax.Trial) {
 }
 
 // Later returns the fixture a week later, to be compared with EarlierRun. The kernel, the CPU governor, the mount
-// options and fio have changed. The host is slower, and virtio-blk even more so. One target no longer starts, one has
-// different durability, and one is new. One job has a smaller block size under the same name.
+// options and fio have changed. Small blocks are slower on all targets, and random reads on virtio-blk even more so.
+// One target no longer starts, one has different durability, and one is new. One job has a smaller block size under the
+// same name.
 func Later() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Fixture()
 	run.ID, run.Start, run.Status, run.Findings = "20260321-081500-m4q1", run.Start.Add(7*24*time.Hour), iotax.Done, nil
@@ -129,7 +130,7 @@ func addDetail(t *iotax.Trial, r *rand.Rand, seconds int) {
 	}
 }
 
-// Hundred returns a run of 100 cells: 20 workloads on five targets, with 30 rounds. A trial takes ten seconds.
+// Hundred returns a run of 100 cells: 20 workloads on five targets, with 30 rounds. A trial measures for ten seconds.
 func Hundred() (*iotax.Run, []*iotax.Trial) {
 	run, _ := Fixture()
 	run.Targets, run.Workloads, run.Findings = run.Targets[:5], nil, nil
@@ -243,7 +244,7 @@ func Loaded() (*iotax.Run, []*iotax.Trial) {
 func FewSlow() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Small(iotax.Up, Flat100, Flat50)
 	for i, x := range trials {
-		slow := uint64(20) // in each trial of b: over all rounds, 120 I/Os are beyond the 99th percentile and 12 beyond the 99.9th
+		slow := uint64(20) // of 2,000 I/Os in a trial of b; over its six rounds, 120 are beyond the 99th percentile and 12 beyond the 99.9th
 		if i < 6 {
 			slow = 10
 		}

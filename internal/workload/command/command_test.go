@@ -368,7 +368,7 @@ func TestCommandSpec(t *testing.T) {
 	}
 }
 
-// Words are expanded only if the plan requests a shell.
+// SplitWords does not expand words, and refuses commands that need a shell.
 func TestCommandWords(t *testing.T) {
 	args, err := SplitWords(`echo '$HOME' '*' * "a  b" c\ d {dir} ""`)
 	if err != nil || strings.Join(args, "|") != "echo|$HOME|*|*|a  b|c d|{dir}|" {

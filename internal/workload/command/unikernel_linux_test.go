@@ -79,9 +79,8 @@ func TestUnikernel(t *testing.T) {
 	}
 }
 
-// In this test, the unikernel is a machine of kind qemu with the key `console:`. Its target has a volume of kind own,
-// and runs a workload of kind command. iotax reads the boot line, the results between two marker lines, and the status
-// from the console.
+// In this test, the unikernel is a machine of kind qemu with the key `console:`, and runs a workload of kind command.
+// iotax reads the boot line, the results between two marker lines, and the status from the console.
 func TestConsole(t *testing.T) {
 	long.Test(t)
 	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {

@@ -26,7 +26,7 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// fio itself can run a job at several targets at the same time. A fio server runs on each machine. One client on this
+// fio itself can run a job at several targets at the same time. A fio server runs for each target. One client on this
 // host sends each server its job and starts all jobs together. A fio server does everything that a client requests,
 // with the rights of its own user. So iotax never lets a server listen on a network. Each server listens on a Unix
 // socket in a directory that only its user can enter. This host reaches the socket of another machine through a

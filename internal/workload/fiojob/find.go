@@ -220,8 +220,8 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	return nil
 }
 
-// tooFew returns the error for trials of the given length whose steps have too few I/Os beyond the quantile at the
-// limit.
+// tooFew returns the error for trials of the given length whose steps have too few I/Os beyond the quantile at the load
+// `limit`.
 func (j *fioJob) tooFew(t *iotax.Target, c condition, limit float64, length time.Duration) error {
 	step := length / stat.SearchSteps
 	beyond := c.beyond(limit * step.Seconds())

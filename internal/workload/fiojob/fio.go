@@ -29,7 +29,8 @@ import (
 //
 // The processes of a job (numjobs) have separate files unless the job shares one, and `size` is per process, as in fio.
 // Without a job file or a command, the defaults are rw=randread bs=4k iodepth=1 numjobs=1 direct=1, and test files of 1
-// GiB in total. By default, a job that writes also ends with a flush (end_fsync=1), which is part of the measurement.
+// GiB in total. Such a job also ends with a flush by default if it writes (end_fsync=1). The flush is part of the
+// measurement.
 type Fio struct {
 	File    string            `yaml:"file" doc:"fio job file on this host"`
 	Command string            `yaml:"command" doc:"fio command line, as in a shell; each --name is a workload"`
@@ -256,8 +257,8 @@ func checkOption(name, value string) error {
 
 var standardSize = regexp.MustCompile(`\b(?:[0-9]+(?:\.[0-9]+)?(?:[KMGTkmgt]i?)?B|[0-9]+\.[0-9]+[KMGTkmgt])\b`)
 
-// standardSizes replaces sizes in standard units, and all fractions, with bytes. fio reads MiB as a power of 1000 and
-// MB as a power of 1024, and does not accept fractions. standardSizes leaves whole numbers with a bare k, m or g
+// standardSizes converts sizes in standard units, and fractions with a unit, to bytes. fio reads MiB as a power of 1000
+// and MB as a power of 1024, and does not accept fractions. standardSizes leaves whole numbers with a bare k, m or g
 // unchanged, because the plan and fio read them in the same way.
 func standardSizes(s string) string {
 	return standardSize.ReplaceAllStringFunc(s, func(m string) string {

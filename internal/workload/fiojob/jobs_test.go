@@ -278,7 +278,7 @@ func TestUnknownOptions(t *testing.T) {
 	}
 }
 
-// Jobs that fio would run at the same time form one workload if the plan sets jointly.
+// Jobs that fio would run at the same time form one workload if the plan sets `jointly`.
 func TestJointly(t *testing.T) {
 	dir := t.TempDir()
 	text := "[global]\nioengine=psync\nsize=1m\n[reader]\nrw=randread\n[writer]\nrw=write\nbs=64k\nsize=2m\nioengine=sync\n[reader]\nstonewall\nrw=randread\nfilename=x\n[writer]\nrw=randwrite\nfilename=x\nsize=2m\n"

@@ -225,8 +225,8 @@ func fioSeed(seed uint64) uint64 {
 }
 
 // jobName returns the workload's name without characters that are special in fio or in file names. The prefix prevents
-// fio from taking a name such as "global" for a section. It also prevents a workload named data from testing a
-// directory "data" below fio's working directory.
+// fio from taking a name such as "global" for a section. It also prevents a workload named "data" from testing
+// a directory "data" below fio's working directory.
 func jobName(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {

@@ -110,8 +110,8 @@ func medianRatio(hand, ours []rates, of func(rates) float64) stat.Interval {
 	return stat.Median(q)
 }
 
-// The test accepts a wide range of ratios, because it is short and the machine may be busy. BenchmarkAgainstByHand
-// measures the exact ratio.
+// The test accepts a wide range of ratios, because it is short and the machine may be busy. BenchmarkAgainstByHand is
+// more precise.
 func TestCostsNothing(t *testing.T) {
 	hand, ours := alternate(t, 6, 300*time.Millisecond, t.TempDir(), total, "size", "64MiB", "ioengine", "null", "iodepth", "4")
 	r := ratio(t, hand, ours, func(r rates) float64 { return r.cpu })

@@ -85,9 +85,9 @@ func (s *sharedState) probe(ctx context.Context, env support.Env, t *iotax.Targe
 	return err
 }
 
-// accept calls `parse` to check whether a target's fio accepts the job's options. The result depends only on fio's
-// version, the platform, the engine and the options, so a success is cached for all targets and runs. fio calibrates
-// its clock before it parses options, which takes longer than everything else before the first trial.
+// accept calls `parse` to check whether a target's fio accepts the job's options. A success is cached for all targets
+// and runs with the same version of fio, platform, engine and options. fio calibrates its clock before it parses
+// options, which takes longer than everything else before the first trial.
 func (s *sharedState) accept(env support.Env, st *fioState, parse func() error) error {
 	parts := []string{st.tool.Version, st.survey.OS, st.survey.Arch, st.engine}
 	for _, r := range st.job.all() {

@@ -33,8 +33,8 @@ func sums(t *testing.T, dir string) string {
 }
 
 // A job file cannot change anything outside of its target: each line is refused with a hint. If a line were accepted,
-// the test would run fio and detect the change. DIR is the neighbour's directory, FILE is a file in it, and CMD creates
-// another one.
+// the test would run fio (except for some dangerous lines) and detect the change. DIR is the neighbour's directory,
+// FILE is a file in it, and CMD creates another one.
 func TestJobsStayInTheirTarget(t *testing.T) {
 	neighbour := worktest.OnDisk(t)
 	file := filepath.Join(neighbour, "large")
@@ -126,9 +126,9 @@ func TestJobsStayInTheirTarget(t *testing.T) {
 	}
 }
 
-// Each option in fio.OptionNames either passes or is refused with a hint. No accepted name is a prefix of an option
-// that reaches beyond the target, because a fio that lacks the shorter option would read it as an abbreviation of the
-// longer one.
+// Each option in fio.OptionNames either passes or is refused with a hint. If older versions of fio lack an accepted
+// option, its name is not a prefix of an option that reaches beyond the target, because those versions would read it as
+// an abbreviation of the longer one.
 func TestEveryOptionIsDecided(t *testing.T) {
 	passes := func(name string) bool {
 		_, ours := decided[fio.Canonical(name)]

@@ -222,8 +222,8 @@ func (j *fioJob) probe(ctx context.Context, t *iotax.Target, st *fioState, engin
 }
 
 // Settle chooses one engine that works on every target, if possible, because targets with different engines run
-// different workloads. It does not change an engine that the job names. It skips a target that cannot run the job.
-// Check reports such a target.
+// different workloads. It does not change an engine that the job names, except at NBD exports. It skips a target that
+// cannot run the job. Check reports such a target.
 func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.Finding, error) {
 	type candidate struct {
 		t     *iotax.Target

@@ -261,7 +261,7 @@ func TestInAPlan(t *testing.T) {
 	}
 }
 
-// null without quotes also selects fio's null engine, although it is YAML's null value.
+// In a plan, `null` without quotes also selects fio's null engine, although it is YAML's null value.
 func TestNullEngine(t *testing.T) {
 	k := plan.Kinds{Workloads: []plan.Kind{Kind.Kind}, Volumes: volume.PlanKinds(), Machines: machine.PlanKinds()}
 	for _, word := range []string{"null", `"null"`} {

@@ -75,7 +75,7 @@ func IsNBD(p iotax.Place) bool {
 	return p.Kind == iotax.PlaceURL && (strings.HasPrefix(p.Path, "nbd:") || strings.HasPrefix(p.Path, "nbd+unix:") || strings.HasPrefix(p.Path, "nbds:") || strings.HasPrefix(p.Path, "nbds+unix:"))
 }
 
-// Survey examines a machine for fio jobs.
+// Survey returns the properties of a machine that fio jobs depend on, such as its fio.
 func Survey(ctx context.Context, m iotax.Machine) (s task.Survey, err error) {
 	if _, err = agent.Program(ctx, m); err == nil { // GlanceTime does not include copying the agent there
 		err = Limited(ctx, GlanceTime, func(ctx context.Context) error {

@@ -20,7 +20,7 @@ import (
 type Survey struct {
 	OS, Arch string            // as in runtime.GOOS and runtime.GOARCH
 	Key      string            // identifies this boot of the machine, its seccomp mode and this user; "" if unknown
-	Fio      string            // path; "" if fio is not installed
+	Fio      string            // path; "" if fio is not installed or does not start
 	Version  string            // of fio
 	Vars     map[string]string // fio's ncpus, pagesize and mb_memory
 }

@@ -1,6 +1,6 @@
 package far
 
-// signals maps the Linux numbers of the signals that end a command to their names. Package unix, which has such a
+// signals maps the Linux numbers of signals that may end a command to their names. Package unix, which has such a
 // table, is not available on Windows.
 var signals = map[int]string{1: "HUP", 2: "INT", 3: "QUIT", 4: "ILL", 5: "TRAP", 6: "ABRT", 7: "BUS", 8: "FPE", 9: "KILL",
 	10: "USR1", 11: "SEGV", 12: "USR2", 13: "PIPE", 14: "ALRM", 15: "TERM", 24: "XCPU", 25: "XFSZ", 31: "SYS"}

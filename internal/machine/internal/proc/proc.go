@@ -113,8 +113,8 @@ func (t *Tail) String() string {
 	return secret.Text(string(b))
 }
 
-// A Gate passes writes to a writer of the caller until Shut. Later output, from a process that outlived its command,
-// must not change a buffer that the caller already reads.
+// A Gate passes writes to a writer of the caller until Shut, or until a write fails. Later output, from a process that
+// outlived its command, must not change a buffer that the caller already reads.
 type Gate struct {
 	mu   *sync.Mutex
 	w    io.Writer
