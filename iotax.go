@@ -103,8 +103,8 @@ type MachineCaps struct {
 	// Agent is the machine's session with its agent: an *agent.Link. If it is nil, each call starts an agent.
 	Agent interface{ Hangup(ctx context.Context) }
 
-	// Boot is the boot timeline of a machine that was started for this run: start, kernel, init, network, ready. It
-	// begins at Started.
+	// Boot is the boot timeline of a machine that was started for this run, for example start, kernel, init, network,
+	// ready. It begins at Started.
 	Boot    []Phase
 	Started time.Time
 

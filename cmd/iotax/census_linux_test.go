@@ -35,7 +35,8 @@ func (c census) kinds() map[string]int {
 	return n
 }
 
-// census lists the leftovers of r, which may still be running, and those in the stage's other places.
+// census lists the leftovers of r on this host, and those that s.elsewhere finds in an engine, a cluster or a bucket.
+// r may still be running.
 func (s *stage) census(r *running) (found census) {
 	s.t.Helper()
 	runner := strconv.Itoa(r.cmd.Process.Pid) + "."

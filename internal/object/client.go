@@ -73,7 +73,8 @@ func newClient(e Endpoint) (*client, error) {
 	return c, nil
 }
 
-// limited sets a deadline for every request, including its body, and records how uploads are signed.
+// limited sets a deadline for every request, which includes reading the response, and records how the first upload is
+// signed.
 type limited struct {
 	c *client
 	t http.RoundTripper

@@ -100,7 +100,7 @@ func keyRows(b *strings.Builder, s part, prefix string) {
 	}
 }
 
-// keysPage returns the text of docs/reference/plan-keys.md.
+// keysPage generates the text of docs/reference/plan-keys.md from the schema.
 func keysPage(t *testing.T) string {
 	text, err := schema.Of(realKinds())
 	if err != nil {

@@ -343,7 +343,7 @@ func difference(a, b snapshot) []iotax.Value {
 			known = false
 			break
 		}
-		// Sectors have 512 bytes here, whatever the block size of the device (Documentation/block/stat.rst).
+		// A sector is 512 bytes here, whatever the block size of the device (Documentation/block/stat.rst).
 		read += 512 * float64(y.ReadSectors-x.ReadSectors)
 		written += 512 * float64(y.WriteSectors-x.WriteSectors)
 		reads += float64(y.ReadIOs - x.ReadIOs)

@@ -595,7 +595,8 @@ func TestMistypedStore(t *testing.T) {
 		t.Errorf("%v was made, %v", made, err)
 	}
 	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
-	for _, url := range []string{"", filepath.Join(dir, "state", "iotax", "iotax.db")} { // the first command creates the default store
+	// OpenExisting creates the default store, whose url is "". Otherwise the store must exist.
+	for _, url := range []string{"", filepath.Join(dir, "state", "iotax", "iotax.db")} {
 		s, err := OpenExisting(t.Context(), url)
 		if err != nil {
 			t.Fatal(err)

@@ -91,7 +91,7 @@ type Change struct {
 	B        stat.Interval `json:"value"`
 
 	Ratio *stat.Change `json:"ratio"`            // ratio of B to A; higher is better; nil if it cannot be computed
-	Loss  *stat.Change `json:"against_baseline"` // the same from the ratios to the baseline; nil if it cannot be computed
+	Loss  *stat.Change `json:"against_baseline"` // like Ratio, but of the ratios to each run's baseline; nil if it cannot be computed
 
 	P        iotax.Number    `json:"p"`          // p value of the hypothesis that the change is within the margin; NaN if the change is not judged
 	Adjusted iotax.Number    `json:"p_adjusted"` // P after Holm's adjustment

@@ -252,7 +252,7 @@ func slow(trials []*iotax.Trial, target string, by float64, rounds ...int) {
 	})
 }
 
-// shake spreads the values of the host's trials evenly, in a fixed mixed order.
+// shake spreads the values of the host's trials evenly, in a fixed shuffled order.
 func shake(trials []*iotax.Trial, by float64) {
 	each(trials, "host disk", func(t *iotax.Trial) { scale(t, 1+by*(float64(t.Round*3%8)/3.5-1)) })
 }

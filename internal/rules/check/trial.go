@@ -382,7 +382,8 @@ func (r reading) did(direction string) bool {
 	return b > 0 || n > 0
 }
 
-// window compares the measured time with the planned time and with the shortest useful time.
+// window compares the measured time with the planned time. It also compares the planned time, or the measured time if
+// none is planned, with the shortest useful time.
 func (r reading) window() []iotax.Finding {
 	var fs []iotax.Finding
 	s := r.seconds()

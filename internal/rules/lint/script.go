@@ -100,7 +100,8 @@ func documents(text string, after int) []snippet {
 		for end < len(lines) && strings.TrimSpace(lines[end]) != m[1] {
 			end++
 		}
-		body := bareVar.ReplaceAllString(output.ReplaceAllString(strings.Join(lines[i+1:end], ""), "$${command}"), "$${$1}") // the shell replaces these
+		// The shell replaces variables and commands. As ${…}, the rules treat them as unknown.
+		body := bareVar.ReplaceAllString(output.ReplaceAllString(strings.Join(lines[i+1:end], ""), "$${command}"), "$${$1}")
 		if isJob(body) {
 			out = append(out, snippet{text: body, after: after + i + 1, job: true})
 		}
