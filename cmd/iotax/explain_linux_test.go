@@ -71,7 +71,6 @@ func (x explanation) holds(t *testing.T, stages ...string) {
 // limit, the few I/Os of the guest itself would take a large share of a trial's time.
 func TestExplainsThrottle(t *testing.T) {
 	long.Test(t)
-	t.Parallel()
 	s := newStage(t)
 	plan := s.write("plan.yaml", fmt.Sprintf(`
 machines: {guest: {qemu: {memory: 512MiB, cpus: 1}}}
@@ -160,7 +159,6 @@ measure: {protocol: "fixed:6x1s", ramp: 200ms}
 // file servers are delayed above the device, so the difference is in the host's file system.
 func TestExplainsSlowServer(t *testing.T) {
 	long.Test(t)
-	t.Parallel()
 	cpu := func(s *stage, _ string) (procs string) { return s.starved() }
 	reads := func(s *stage, dir string) (procs string) { l := s.limited(dir); l.set(5); return l.joined }
 	const virtiofs, sshfs = "\n  share: {on: guest, share: {of: here, type: virtiofs}}", "\n  sftp: {on: guest, sshfs: {of: here}}"
@@ -311,7 +309,6 @@ func (s *stage) profiled(r result) {
 // device.
 func TestExplainsSlowExport(t *testing.T) {
 	long.Test(t)
-	t.Parallel()
 	needsRoot(t)
 	s := newStage(t)
 	slow := s.write("slow", "#!/bin/sh\n[ \"$1\" = --version ] && exec nbdkit --version\nexec nbdkit --filter=delay \"$@\" rdelay=20ms\n")
@@ -337,7 +334,6 @@ measure: {protocol: "fixed:6x400ms", ramp: 100ms}
 // the device.
 func TestExplainsOtherMachines(t *testing.T) {
 	long.Test(t)
-	t.Parallel()
 	s := newStage(t)
 	dir := s.private()
 	limit := s.limited(dir)

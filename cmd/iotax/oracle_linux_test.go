@@ -12,7 +12,6 @@ import (
 // interval must contain the ratio, with a tolerance of 2 %.
 func TestKnownRatioComesBack(t *testing.T) {
 	long.Test(t)
-	t.Parallel()
 	s := newStage(t)
 	plan := s.write("oracle.yaml", `
 baseline: fast
