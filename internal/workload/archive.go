@@ -314,8 +314,8 @@ func (a *archive) verifyNew(ctx context.Context, t *iotax.Target) error {
 			n++
 		}
 	}
-	if err == nil && n != a.content.files {
-		err = fmt.Errorf("it lists %d files in place of %d", n, a.content.files)
+	if want := a.content.files + a.content.others; err == nil && n != want {
+		err = fmt.Errorf("it lists %d files in place of %d", n, want)
 	}
 	if err != nil && ctx.Err() == nil {
 		return support.Failed("verify what "+a.name+" created on", t.Name, err, "the place or its share lost data: trust nothing there")

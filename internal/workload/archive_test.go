@@ -218,6 +218,11 @@ func TestArchiveOfAFile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		for _, h := range []tar.Header{{Typeflag: tar.TypeSymlink, Name: "top/link", Linkname: "d0"}, {Typeflag: tar.TypeLink, Name: "top/hard", Linkname: "top/d1/file 1"}} {
+			if err := w.WriteHeader(&h); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -244,14 +249,16 @@ func TestArchiveOfAFile(t *testing.T) {
 		}
 	}
 	for file := range files {
-		s := newArchive().(*Archive)
-		s.File = file
-		out, err := worktest.Attempt(t, made(t, "archive", s), worktest.Target(host.Local(), t.TempDir()))
-		if err != nil {
-			t.Errorf("%s: %v", file, err)
-			continue
+		for _, do := range []string{"extract", "create"} {
+			s := newArchive().(*Archive)
+			s.File, s.Do = file, do
+			out, err := worktest.Attempt(t, made(t, "archive", s), worktest.Target(host.Local(), t.TempDir()))
+			if err != nil {
+				t.Errorf("%s %s: %v", do, file, err)
+				continue
+			}
+			worktest.Want(t, out, "operations", 21, 21)
 		}
-		worktest.Want(t, out, "operations", 20, 20)
 	}
 	for file, why := range map[string]string{plain + ".none": "no such file", "/proc/version": "a tar archive"} {
 		s := newArchive().(*Archive)

@@ -27,7 +27,8 @@ import (
 type content struct {
 	write       func(io.Writer) error // writes the archive, with the same bytes each time
 	packed      int64                 // size of the archive in bytes
-	files, dirs int                   // dirs excludes the root and includes directories that only occur in file names
+	files, dirs int                   // files include hard links; dirs exclude the root and include directories that only occur in file names
+	others      int                   // symbolic links, devices and FIFOs
 	bytes       int64                 // total size of the files
 	sum         string                // SHA-256 of the contents of all files, concatenated in the order of their names
 }
@@ -86,7 +87,7 @@ func readTar(r io.Reader) (*content, error) {
 		return nil, err
 	}
 	t := tar.NewReader(plain)
-	dirs := map[string]bool{}
+	dirs, others := map[string]bool{}, map[string]bool{}
 	c := &content{}
 	bodies := map[string][]byte{} // by name, because the sum needs them in the order of their names
 	left := maxUnpacked
@@ -107,7 +108,15 @@ func readTar(r io.Reader) (*content, error) {
 			if name != "." {
 				dirs[name] = true
 			}
-		case tar.TypeReg:
+		case tar.TypeSymlink, tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+			others[name] = true
+		case tar.TypeLink:
+			if to := path.Clean("./" + h.Linkname); others[to] {
+				others[name] = true
+			} else {
+				bodies[name] = bodies[to]
+			}
+		case tar.TypeReg, tar.TypeGNUSparse:
 			b, err := iotax.ReadAll(t, left)
 			if errors.As(err, new(*iotax.LimitError)) {
 				err = fmt.Errorf("what it holds: %w", &iotax.LimitError{Limit: maxUnpacked})
@@ -118,7 +127,7 @@ func readTar(r io.Reader) (*content, error) {
 			left -= int64(len(b))
 			bodies[name] = b
 		}
-		if len(bodies)+len(dirs) > maxEntries {
+		if len(bodies)+len(dirs)+len(others) > maxEntries {
 			return nil, fmt.Errorf("it has more than %d files and directories", maxEntries)
 		}
 	}
@@ -135,7 +144,7 @@ func readTar(r io.Reader) (*content, error) {
 	for _, n := range names {
 		h.Write(bodies[strings.TrimPrefix(n, "./")])
 	}
-	c.files, c.dirs, c.sum = len(names), len(dirs), fmt.Sprintf("%x", h.Sum(nil))
+	c.files, c.dirs, c.others, c.sum = len(names), len(dirs), len(others), fmt.Sprintf("%x", h.Sum(nil))
 	return c, nil
 }
 
