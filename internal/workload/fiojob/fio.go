@@ -569,17 +569,19 @@ func (j *fioJob) resolve(vars map[string]string) (*resolved, error) {
 		}
 		o.name = p.name
 		// Jobs that name the same file share it.
-		if first := files[p.file]; first != nil && p.file != "" && first.layout.shared && o.layout.shared {
+		switch first := files[p.file]; {
+		case p.file == "" || !o.layout.one():
+		case first != nil && first.layout.one():
 			first.layout.bytes = max(first.layout.bytes, o.layout.bytes)
 			first.layout.tag = cmp.Or(first.layout.tag, o.layout.tag)
 			o.layout = first.layout
-		} else {
+		default:
 			files[p.file] = o
 		}
 		r.beside = append(r.beside, o)
 	}
 	for i, o := range r.beside { // a later job may have enlarged a shared file
-		if file := j.beside[i].file; file != "" && o.layout.shared {
+		if file := j.beside[i].file; file != "" && o.layout.one() {
 			o.layout = files[file].layout
 		}
 	}

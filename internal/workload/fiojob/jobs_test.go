@@ -362,6 +362,30 @@ func TestJointly(t *testing.T) {
 	}
 }
 
+// Of two jobs that name the same file, the first has an engine that uses no file.
+func TestJointlyWithoutFile(t *testing.T) {
+	dir := t.TempDir()
+	text := "[global]\nfilename=x\nsize=1m\n[idle]\nrw=read\nioengine=null\n[reader]\nrw=randread\nioengine=psync\n"
+	if err := os.WriteFile(filepath.Join(dir, "j.fio"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Parse(filepath.Join(dir, "p.yaml"), []byte("targets: {a: {dir: /tmp}}\nworkloads:\n  w: {fio: {file: j.fio, jointly: true, direct: 0}}\n"), allKinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := Kind.New(p.Workloads[0], support.Env{CacheDir: worktest.Cache, Shared: worktest.Shared})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := worktest.Attempt(t, w, worktest.Target(host.Local(), t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, ok := out.Value("read.iops"); !ok || !(v.Value > 0) {
+		t.Errorf("%v", v)
+	}
+}
+
 // A job with by_size writes its size once, whatever the length of the plan's trials, and no runtime cuts it off.
 func TestFioBySize(t *testing.T) {
 	spec := &Fio{Command: "fio --name=sync-test --rw=write --ioengine=sync --fdatasync=1 --size=64k --bs=2300", BySize: true}

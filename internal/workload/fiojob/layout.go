@@ -29,6 +29,9 @@ type layout struct {
 	part   int    // index of the part; jobs that run at the same time have separate files
 }
 
+// one reports whether all processes of the job use one file.
+func (l layout) one() bool { return l.shared && l.jobs > 0 }
+
 func (l layout) total() int64 { return l.bytes * int64(l.count()) }
 
 // count returns the number of files without building their names.
@@ -245,6 +248,9 @@ func fillArgs(tool []string, engine string, direct bool, names []string, bytes i
 	d := "0"
 	if direct {
 		d = "1"
+	}
+	if diskless(engine) { // the files are of another job of the workload
+		engine = "sync"
 	}
 	args := append(slices.Clone(tool), "--output-format=json", "--eta=never")
 	// Options before the first --name apply to all jobs.
