@@ -62,10 +62,11 @@ var logSuffixes = []struct {
 // LogName parses the name of a log file: PREFIX_bw.JOB.log, or PREFIX_bw.log without per_job_logs. A client name
 // may follow.
 func LogName(name string) (l Log, ok bool) {
-	base, _, ok := strings.Cut(name+" ", ".log")
-	if !ok {
+	end := strings.LastIndex(name, ".log")
+	if end < 0 {
 		return l, false
 	}
+	base := name[:end]
 	if i := strings.LastIndexByte(base, '.'); i >= 0 {
 		if n, err := strconv.Atoi(base[i+1:]); err == nil && n > 0 {
 			l.Job, base = n, base[:i]
@@ -139,6 +140,7 @@ func ParseLog(data []byte) ([]Sample, error) {
 		for i := range f {
 			v, tail, ok := logNumber(rest)
 			if !ok {
+				fromStart(out)
 				return out, fmt.Errorf("fio log, line %d: %.40q has no number in field %d", n, line, i+1)
 			}
 			f[i] = v

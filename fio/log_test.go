@@ -93,7 +93,7 @@ func TestLogName(t *testing.T) {
 		"x_bw.1.log": {Prefix: "x", Kind: BandwidthLog, Job: 1}, "a.b_iops.12.log": {Prefix: "a.b", Kind: IOPSLog, Job: 12},
 		"d/x_clat.3.log": {Prefix: "d/x", Kind: CompletionLog, Job: 3}, "x_slat.1.log": {Prefix: "x", Kind: SubmissionLog, Job: 1},
 		"x_lat.1.log.host1": {Prefix: "x", Kind: LatencyLog, Job: 1}, "x_clat_hist.1.log": {Prefix: "x", Kind: HistogramLog, Job: 1},
-		"x_bw.log": {Prefix: "x", Kind: BandwidthLog},
+		"x_bw.log": {Prefix: "x", Kind: BandwidthLog}, "run.logs/x.log_bw.1.log": {Prefix: "run.logs/x.log", Kind: BandwidthLog, Job: 1},
 	} {
 		l, ok := LogName(name)
 		if !ok || l.Prefix != want.Prefix || l.Kind != want.Kind || l.Job != want.Job {

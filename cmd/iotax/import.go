@@ -211,14 +211,16 @@ func (a *app) readInput(ctx context.Context, batch *ingest.Batch, src ingest.Sou
 		addFile(batch, src)
 		return nil
 	}
-	return filepath.WalkDir(src.Name, func(path string, d fs.DirEntry, err error) error {
-		hidden := strings.HasPrefix(d.Name(), ".") && path != src.Name
+	root := src.Name + string(filepath.Separator) // so that a link to a directory is followed
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			batch.Refuse(path, iotax.Cause(err))
+			return ctx.Err()
+		}
+		hidden := strings.HasPrefix(d.Name(), ".") && path != root
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil:
-			batch.Refuse(path, iotax.Cause(err))
-			return nil
 		case hidden && d.IsDir():
 			return filepath.SkipDir
 		case hidden || d.IsDir():

@@ -95,6 +95,9 @@ func (o *outlet) check(a *app, c *cobra.Command) error {
 		if st, err := os.Stat(filepath.Dir(path)); err != nil || !st.IsDir() {
 			return iotax.Usage(&iotax.Error{Op: "write", On: path, Err: fmt.Errorf("the directory %s does not exist", filepath.Dir(path)), Hint: "make it first"})
 		}
+		if st, err := os.Stat(path); err == nil && st.IsDir() {
+			return iotax.Usage(&iotax.Error{Op: "write", On: path, Err: errors.New("it is a directory"), Hint: "name a file"})
+		}
 		f, err := os.CreateTemp(filepath.Dir(path), ".iotax-*")
 		if err != nil {
 			return &iotax.Error{Op: "write", On: path, Err: errors.Unwrap(err), Hint: "name a file in a directory that can be written"}

@@ -52,8 +52,15 @@ func (s Study) Of(p *plan.Plan, mode Mode) func(context.Context, *iotax.Run) (*i
 			if mode == Auto && !Worth(p) {
 				return nil, nil
 			}
-			var err error
-			if c, err = s.now(ctx, p, mode, setup); err != nil && ctx.Err() == nil {
+			measured, err := s.now(ctx, p, mode, setup)
+			if err == nil || !fresh { // otherwise the brief calibration stays
+				c = measured
+			}
+			switch {
+			case err == nil || ctx.Err() != nil:
+			case fresh:
+				s.Line("the full calibration failed, a brief one is used: " + err.Error())
+			default:
 				found = append(found, rules.NotCalibrated.FoundError(iotax.AboutRun(), err.Error()))
 			}
 		}
@@ -148,7 +155,10 @@ func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, setup Setup) (*
 	if err != nil {
 		return nil, err
 	}
-	return c, UserCache().Put(setup, c)
+	if err := UserCache().Put(setup, c); err != nil {
+		s.Line("the next run calibrates again: " + err.Error())
+	}
+	return c, nil
 }
 
 // Measure runs a null-engine study without saving it. Then it runs the A/A study aa as the run `id`, and saves it with

@@ -96,12 +96,13 @@ func (f filler) fill(buf []byte, file int) []byte {
 	return buf
 }
 
-// shares distributes the numbers below n among the workers. Numbers of the same directory belong to the same worker.
+// shares distributes the numbers of files, and of their links from t.Files on, among the workers. Numbers of the same
+// directory belong to the same worker.
 // Each worker's numbers are in ascending order if order is nil, otherwise in random order.
 func (t Tree) shares(n int, order *rand.Rand) [][]int {
 	shares := make([][]int, t.Workers)
 	for i := range n {
-		w := i % t.Directories % t.Workers
+		w := i % t.Files % t.Directories % t.Workers
 		shares[w] = append(shares[w], i)
 	}
 	if order != nil {

@@ -201,7 +201,7 @@ const sampleSize = 4096
 // include those of btrfs (64 MiB, 256 GiB), OCFS2 (4^n GiB) and Ceph (1, 10, 100, 1000 GiB). XFS has a copy in each
 // allocation group. Most XFS file systems have 4 groups, and the size of a group is at most 1 TiB.
 func copyPlaces(size int64) (places []int64) {
-	for _, group := range []int64{1, 3, 5, 7, 9, 25, 27, 49, 125} {
+	for _, group := range []int64{1, 3, 5, 7, 9, 25, 27, 49, 81, 125} {
 		for length := int64(8 << 20); group*length < size; length *= 2 {
 			places = append(places, group*length)
 		}

@@ -2,6 +2,7 @@ package leftover
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,18 +50,15 @@ func Notes(dirs []string, kind string) (notes []Noted, err error) {
 		if !ok {
 			continue
 		}
-		prefix := filepath.Join(dir.Name, noteName+kind+"-")
-		files, gerr := filepath.Glob(prefix + "iotax-*")
-		if gerr != nil {
-			continue // the path of the directory is not a valid pattern
-		}
-		for _, f := range files {
+		files, _ := fs.Glob(os.DirFS(dir.Name), noteName+kind+"-iotax-*") // the pattern is valid
+		for _, name := range files {
+			f := filepath.Join(dir.Name, name)
 			how, rerr := os.ReadFile(f)
 			if os.IsNotExist(rerr) {
 				continue // removed in the meantime
 			}
 			err = errors.Join(err, rerr)
-			notes = append(notes, Noted{Name: strings.TrimPrefix(f, prefix), How: strings.Split(string(how), "\n"), File: f, Label: l})
+			notes = append(notes, Noted{Name: strings.TrimPrefix(name, noteName+kind+"-"), How: strings.Split(string(how), "\n"), File: f, Label: l})
 		}
 	}
 	return notes, err
@@ -75,8 +73,7 @@ func Remove(dir string) error {
 	if err := Busy(dir); err != nil && !errors.Is(err, os.ErrNotExist) { // ErrNotExist: /proc or the parent of dir does not exist
 		return fail(err)
 	}
-	notes, err := filepath.Glob(filepath.Join(dir, noteName+"*"))
-	if err != nil || len(notes) == 0 {
+	if notes, _ := fs.Glob(os.DirFS(dir), noteName+"*"); len(notes) == 0 { // the pattern is valid
 		if err := os.RemoveAll(dir); err != nil {
 			return fail(err)
 		}

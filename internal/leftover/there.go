@@ -95,6 +95,10 @@ func endOne(ctx context.Context, r remnant) (_ struct{}, err error) {
 		if _, err = agent.Exec(ctx, "umount", r.Name); err != nil {
 			_, err = agent.Exec(ctx, "umount", "-l", r.Name)
 		}
+		// Ending the process of a FUSE mount may have unmounted it.
+		if all, merr := mountinfo.GetMounts(mountinfo.SingleEntryFilter(r.Name)); merr == nil && len(all) == 0 {
+			err = nil
+		}
 	case loop:
 		if file, ok := backing(r.Name); ok && file == r.Detail {
 			_, err = agent.Exec(ctx, "losetup", "-d", r.Name)

@@ -54,8 +54,12 @@ func (p *Plan) Tools(here func(Machine) bool) []string {
 		if local[server] {
 			add(t.Traits())
 		}
+		at := t.On
+		if n := len(t.In); n > 0 {
+			at = t.In[n-1]
+		}
 		for _, w := range p.Workloads {
-			if local[t.On] && w.Done(t.Name) {
+			if local[at] && w.Done(t.Name) {
 				add(w.Traits())
 			}
 		}

@@ -95,7 +95,7 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 		}
 		mine := r.Values()
 		switch {
-		case o.Metric == direct(s.Metric) && o.Unit == s.Unit:
+		case o.Metric == strings.TrimPrefix(s.Metric, SteadyReads) && o.Unit == s.Unit:
 		case b.Workload(o.Workload).Kind == "network" && o.Unit == iotax.BytesPerSecond && !strings.HasPrefix(s.Metric, SteadyReads):
 			mine = b.bandwidths(r.Target, s.Workload, BandwidthOf(s.Metric))
 		default:
@@ -113,14 +113,6 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 // SteadyReads is the prefix of metrics for reads from a volume after it was copied to the node over a network. These
 // reads do not use the network.
 const SteadyReads = "steady."
-
-// direct returns the last two parts of a metric: "read.bandwidth" for "steady.read.bandwidth".
-func direct(metric string) string {
-	if parts := strings.Split(metric, "."); len(parts) > 2 {
-		return strings.Join(parts[len(parts)-2:], ".")
-	}
-	return metric
-}
 
 // BandwidthOf returns the bandwidth metric that corresponds to metric: "read.bandwidth" for "read.iops".
 func BandwidthOf(metric string) string {

@@ -30,9 +30,12 @@ func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.Tar
 		if rate := totalIOPS(t); rate > 0 {
 			rates = append(rates, rate)
 		}
-		if n, err := strconv.Atoi(t.Facts[iotax.FactNumJobs]); err == nil && n > threads {
-			threads = n
+		n := 0
+		for each := range strings.SplitSeq(t.Facts[iotax.FactNumJobs], " + ") { // jobs at the same time
+			own, _ := strconv.Atoi(each)
+			n += own
 		}
+		threads = max(threads, n)
 	}
 	if n, err := strconv.Atoi(b.Run.Environment[iotax.FactCPUCount]); err == nil && n > 0 {
 		threads = min(threads, n)

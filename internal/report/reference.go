@@ -333,7 +333,7 @@ func (b *referrer) notes(caveat string) {
 	switch {
 	case len(b.Reference.Rows) == 0:
 		say("No name of this run is in %s. Map the names with reference: in the plan, or with --reference-map.", b.Reference.Name)
-	case b.Reference.Reference != b.Baseline:
+	case b.Reference.Reference != "" && b.Reference.Reference != b.Baseline:
 		say("The publication has nothing like %s, so that the ratios on both sides are to %s.", b.Baseline, b.Reference.Reference)
 	}
 	if len(b.Reference.Rows) > 0 {

@@ -13,7 +13,7 @@ type expected struct {
 }
 
 // undecided returns how many expectations of ln are still undecided. It counts each once per target that it is about.
-// It leaves out a target if that target, or the baseline that it is compared with, was given up.
+// It leaves out a target if that target, or the baseline that it is compared with, was given up or dropped.
 func (e *engine) undecided(ln *lane) (n int) {
 	base := e.run.BaselineOf(ln.plan.Name)
 	for i := range ln.expected {
@@ -23,7 +23,7 @@ func (e *engine) undecided(ln *lane) (n int) {
 			if x.OfBaseline {
 				from = base
 			}
-			if !x.About(t.Name, base) || ln.failed[t.Name] >= failuresInARow || ln.failed[from] >= failuresInARow {
+			if !x.About(t.Name, base) || !ln.measures(t.Name) || !ln.measures(from) {
 				continue
 			}
 			values, tails, starts, _ := x.pairing.Sides(from, t.Name)

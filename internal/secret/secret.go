@@ -140,6 +140,9 @@ func HideRun(r *iotax.Run) {
 	for i := range r.Targets {
 		t := &r.Targets[i]
 		t.Err = Text(t.Err)
+		for k, v := range t.Facts {
+			t.Facts[k] = Text(v)
+		}
 		hideFindings(t.Findings)
 	}
 }

@@ -14,15 +14,16 @@ import (
 // back splits a reference such as "latest~2" into "latest" and 2. If ref does not end in "~N", from is ref and ok is
 // false.
 func back(ref string) (from string, n int, ok bool) {
-	from, steps, found := strings.Cut(ref, "~")
-	if !found || from == "" {
+	i := strings.LastIndexByte(ref, '~')
+	if i <= 0 {
 		return ref, 0, false
 	}
+	steps := ref[i+1:]
 	n, err := strconv.Atoi(steps)
 	if err != nil || n < 0 || steps[0] == '+' {
 		return ref, 0, false
 	}
-	return from, n, true
+	return ref[:i], n, true
 }
 
 // earlier returns the id of the n-th newest run that has this name and trials, counted from 0, or "" if it does

@@ -23,7 +23,7 @@ func testNamesAndHistory(t *testing.T, url string) {
 	for i, x := range []struct {
 		id, name string
 		trial    bool
-	}{{"1a", "quick", true}, {"2b", "shares", true}, {"3c", "quick", true}, {"4d", "shares", false}, {"5e", "2", true}} {
+	}{{"0f", "a~b", true}, {"1a", "quick", true}, {"2b", "shares", true}, {"3c", "quick", true}, {"4d", "shares", false}, {"5e", "2", true}} {
 		r := exampleRun(x.id)
 		r.Name, r.Start = x.name, r.Start.Add(time.Duration(i)*time.Minute)
 		if err := s.Create(ctx, r); err != nil {
@@ -37,14 +37,14 @@ func testNamesAndHistory(t *testing.T, url string) {
 	}
 	for ref, want := range map[string]string{
 		"latest~0": "5e", "latest~1": "3c", "latest~3": "1a", // 4d has no trials
-		"quick": "3c", "quick~1": "1a", "quick~0": "3c", "shares": "2b",
+		"quick": "3c", "quick~1": "1a", "quick~0": "3c", "shares": "2b", "a~b~0": "0f",
 		"2": "2b", // an id prefix takes precedence over a name
 	} {
 		if r, err := s.Get(ctx, ref); err != nil || r.ID != want {
 			t.Errorf("Get(%q) = %v, %v; want %s", ref, r, err, want)
 		}
 	}
-	for ref, why := range map[string]string{"latest~4": "not so many", "quick~2": "not so many", "none": "", "none~1": "", "latest~": "", "latest~-1": "", "latest~+1": "", "~1": "", "latest~x": "",
+	for ref, why := range map[string]string{"latest~5": "not so many", "quick~2": "not so many", "none": "", "none~1": "", "latest~": "", "latest~-1": "", "latest~+1": "", "~1": "", "latest~x": "",
 		"latest~99999999999999999999": ""} {
 		if _, err := s.Get(ctx, ref); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), why) {
 			t.Errorf("Get(%q): %v", ref, err)

@@ -27,16 +27,16 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	seen := map[string]bool{}
-	var ids []string
+	var ids, versions []string
 	for _, run := range all {
 		if (run.Status == iotax.Done || run.Status == iotax.Incomplete) && !seen[run.Name] {
 			seen[run.Name] = true
-			ids = append(ids, run.ID)
+			ids, versions = append(ids, run.ID), append(versions, run.ID+" "+run.End.String()) // an incomplete run may be resumed
 		}
 	}
 	s.scraped.Lock()
 	defer s.scraped.Unlock()
-	if s.scraped.text == nil || !slices.Equal(ids, s.scraped.runs) {
+	if s.scraped.text == nil || !slices.Equal(versions, s.scraped.runs) {
 		var reports []*report.Report
 		for _, id := range ids {
 			run, err := s.Store.Get(r.Context(), id)
@@ -53,7 +53,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 		if err := export.OpenMetrics(&b, reports, false); err != nil {
 			return err
 		}
-		s.scraped.runs, s.scraped.text = ids, b.Bytes()
+		s.scraped.runs, s.scraped.text = versions, b.Bytes()
 	}
 	w.Header().Set("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")
 	_, _ = w.Write(s.scraped.text)

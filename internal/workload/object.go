@@ -68,7 +68,7 @@ func (o *Object) Validate() error {
 	refuse(o.Count < 1 || o.Count > 100000, "count", fmt.Sprintf("%d is not a number from 1 to 100000", o.Count), "")
 	refuse(o.Clients < 1 || o.Clients > 1024, "clients", fmt.Sprintf("%d is not a number from 1 to 1024", o.Clients), "")
 	refuse(o.Part < 5<<20 || o.Part > 5<<30, "part", fmt.Sprintf("%v is not a size of a part", o.Part), "S3 takes 5MiB to 5GiB")
-	refuse(o.Part > 0 && o.Size/o.Part >= 10000, "part", "there would be more than 10000 parts", "a larger part")
+	refuse(o.Part > 0 && o.Size > 10000*o.Part, "part", "there would be more than 10000 parts", "a larger part")
 	refuse(o.Concurrency < 1 || o.Concurrency > 256, "concurrency", fmt.Sprintf("%d is not a number from 1 to 256", o.Concurrency), "")
 	refuse(!slices.Contains([]string{"default", "unsigned", "checksum"}, o.Payload), "payload", fmt.Sprintf("%q is not known", o.Payload), "default, unsigned or checksum")
 	refuse(o.Timeout < plan.Duration(time.Second), "timeout", "is too short for a request", "1s or more")

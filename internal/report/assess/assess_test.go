@@ -18,8 +18,8 @@ import (
 func TestAnswerOfSomeTargets(t *testing.T) {
 	run, trials := reporttest.SomeTargets()
 	r := report.New(run, trials)
-	if strings.Contains(Of(r).Answer(), "cannot be judged") {
-		t.Error(Of(r).Answer())
+	if got := Of(r).Answer(); got != "read on guest is 2.0× slower than on disk." {
+		t.Error(got)
 	}
 	run.Workloads, run.Targets = run.Workloads[1:], run.Targets[2:]
 	if got := Of(report.New(run, trials[:0:0])).Answer(); got != "Nothing was measured." {

@@ -89,7 +89,7 @@ func banner(r *report.Report) (out []string) {
 		}
 	}
 	if len(others) > 1 || len(others) == 1 && len(out)+len(served) > 0 { // summarize the other reasons in one line
-		others = []string{"Invalid for other reasons too: " + strings.Join(format.Cut(slices.Compact(names), mostWarnings, "reason"), ", ") + " (--details)."}
+		others = []string{"Invalid for other reasons too: " + strings.Join(format.Cut(slices.Compact(slices.Sorted(slices.Values(names))), mostWarnings, "reason"), ", ") + " (--details)."}
 	}
 	out = append(out, others...)
 	switch n := len(served); {

@@ -31,6 +31,7 @@ func (j *job) returns() (string, bool) {
 		return fmt.Sprintf("%d clones on one file", clones), true
 	case j.random() && j.on("norandommap"):
 		return "norandommap", true
+	case !j.reads(): // the options below are about blocks that a job reads
 	case j.set["invalidate"].value == "0" && j.has("invalidate"):
 		return "invalidate=0", true
 	case j.on("pre_read"):

@@ -305,6 +305,7 @@ var cases = []struct {
 	{"overwritten-in-cache", "[a]\nrw=randwrite\nsize=1g\ntime_based\nruntime=60\nend_fsync=1", "warning", nil},
 	{"overwritten-in-cache", "[a]\nrw=randwrite\nsize=32g\ntime_based\nruntime=60\nend_fsync=1", "", nil},
 	{"overwritten-in-cache", "[a]\nrw=randwrite\nsize=1g\nend_fsync=1", "", nil},
+	{"overwritten-in-cache", "[a]\nrw=randwrite\nsize=1g\nend_fsync=1\ninvalidate=0", "", nil},
 	{"memory-target", "[a]\nrw=randwrite\ndirectory=/dev/shm/x", "warning", nil},
 	{"memory-target", "[a]\nrw=randwrite\nfilename=/run/media/me/disk/x", "", nil},
 	{"memory-target", "[a]\nrw=randwrite\ndirectory=/dev/shm/x", "", &Facts{OS: "darwin"}},

@@ -3,6 +3,7 @@ package lint
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -146,7 +147,8 @@ func Result(name string, line int, res *fio.Result) []Finding {
 		j := &job{name: r.Name, set: map[string]setting{}, ran: true, part: text || len(res.Options)+len(r.Options) == 0 || r.Members > 1}
 		j.head = setting{at: position{file: name, line: line}}
 		for _, options := range []map[string]string{res.Options, r.Options} { // the job's own options override the global ones
-			for k, v := range options {
+			for _, k := range slices.Sorted(maps.Keys(options)) {
+				v := options[k]
 				j.add(setting{key: fio.Canonical(k), value: v, bare: v == "", base: 1024, at: j.head.at})
 			}
 		}

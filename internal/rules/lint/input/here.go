@@ -72,7 +72,9 @@ func memoryOf(env map[string]string) int64 {
 func Plan(ctx context.Context, p *plan.Plan) []lint.Finding {
 	facts := lint.Facts{OS: runtime.GOOS}
 	found := lint.Plan(p, facts)
-	if slices.ContainsFunc(found, func(f lint.Finding) bool { return f.Rule == rules.FileFitsMemory.ID }) {
+	if slices.ContainsFunc(found, func(f lint.Finding) bool {
+		return f.Rule == rules.FileFitsMemory.ID || f.Rule == rules.OverwrittenInCache.ID
+	}) {
 		facts.Memory = Memory(ctx)
 		found = lint.Plan(p, facts)
 	}

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"iotax"
+	"iotax/internal/kinds"
+	"iotax/internal/plan"
+	"iotax/internal/rules"
 	"iotax/internal/rules/lint"
 )
 
@@ -40,5 +43,19 @@ func TestHolds(t *testing.T) {
 	if err := l.Lint("fio --name=a --rw=randwrite --direct=1 --filename=" + loop); err != nil ||
 		!slices.ContainsFunc(l.Found, func(f lint.Finding) bool { return f.Rule == "device-overwritten" && f.Severity == iotax.Invalid }) {
 		t.Errorf("%v: %+v", err, l.Found)
+	}
+}
+
+// A plan that only writes more than this machine's memory does not overwrite it in the cache.
+func TestPlanBeyondMemory(t *testing.T) {
+	for size, want := range map[string]bool{"1MiB": true, "1000TiB": false} {
+		p, err := plan.Parse("p.yaml", []byte("targets: {a: {dir: /tmp}}\nworkloads: {w: {fio: {rw: write, direct: 0, size: "+size+"}}}\n"), kinds.All())
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := slices.ContainsFunc(Plan(t.Context(), p), func(f lint.Finding) bool { return f.Rule == rules.OverwrittenInCache.ID })
+		if found != want {
+			t.Errorf("%s: found is %v", size, found)
+		}
 	}
 }
