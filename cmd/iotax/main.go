@@ -118,7 +118,6 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		printError(stderr, err.Error(), err, exitInterrupted, a.json)
 		return exitInterrupted
 	case ctx.Err() != nil:
-		mustUndo() // so that main does not print "interrupted", too
 		printError(stderr, "interrupted", context.Cause(ctx), exitInterrupted, a.json)
 		return exitInterrupted
 	case errors.Is(err, iotax.ErrUsage) || errors.As(err, &wrong) || isCobraUsage(err):
