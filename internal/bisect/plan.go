@@ -34,12 +34,18 @@ func Check(p *plan.Plan) error {
 
 // Twin returns a plan that measures the last target of p with both builds. The target with the name `good` uses the
 // build in goodDir and is the baseline. The target with the name `version` uses the build in dir. If the plan's
-// machines contain Placeholder, each build gets its own copy of all machines.
+// machines or the targets before the last one contain Placeholder, each build gets its own copy of all of them.
 func Twin(p *plan.Plan, k plan.Kinds, good, goodDir, version, dir string) (*plan.Plan, error) {
 	text, err := p.YAML()
 	if err != nil {
 		return nil, err
 	}
+	last := len(p.Targets) - 1
+	under, err := (&plan.Plan{Machines: p.Machines, Targets: p.Targets[:last]}).YAML() // what the last target is based on
+	if err != nil {
+		return nil, err
+	}
+	twice := strings.Contains(string(under), Placeholder)
 	with := func(dir string) (*plan.Plan, error) {
 		return plan.Parse(p.File, []byte(strings.ReplaceAll(string(text), Placeholder, dir)), k)
 	}
@@ -51,29 +57,44 @@ func Twin(p *plan.Plan, k plan.Kinds, good, goodDir, version, dir string) (*plan
 	if err != nil {
 		return nil, err
 	}
-	machines, _, _ := strings.Cut(string(text), "\ntargets:")
-	a, b := out.Targets[len(out.Targets)-1], other.Targets[len(other.Targets)-1]
-	if can := b.Traits(); can.Gather != nil || can.Served != nil && can.Served.Machine != "" {
-		return nil, &iotax.Error{Op: "bisect", On: b.Name, Err: errors.New("bisect cannot make a target of several machines or targets twice"), Hint: "name a plain target"}
+	again := func(name string) string { return name + " of " + version }
+	machine := func(name string) string {
+		if name == plan.Host || name == "" {
+			return name
+		}
+		return again(name)
 	}
-	if strings.Contains(machines, Placeholder) {
-		again := func(name string) string {
-			if name == plan.Host || name == "" {
-				return name
-			}
-			return name + " of " + version
+	for i := range other.Targets {
+		t := &other.Targets[i]
+		can := t.Traits()
+		if (twice || i == last) && (can.Gather != nil || can.Served != nil && can.Served.Machine != "") {
+			return nil, &iotax.Error{Op: "bisect", On: t.Name, Err: errors.New("bisect cannot make a target of several machines or targets twice"), Hint: "name a plain target"}
 		}
+		if !twice {
+			continue
+		}
+		t.On = machine(t.On)
+		for j := range t.In {
+			t.In[j] = machine(t.In[j])
+		}
+		if can.Of != nil {
+			*can.Of = again(*can.Of)
+		}
+	}
+	a, b, base := out.Targets[last], other.Targets[last], out.Targets[:last]
+	if twice {
 		for _, m := range other.Machines {
-			m.Name, m.On = again(m.Name), again(m.On)
-			out.Machines = append(out.Machines, m)
+			if m.Name != plan.Host {
+				m.Name, m.On = again(m.Name), machine(m.On)
+				out.Machines = append(out.Machines, m)
+			}
 		}
-		b.On = again(b.On)
-		for i := range b.In {
-			b.In[i] = again(b.In[i])
+		for _, t := range other.Targets[:last] {
+			t.Name = again(t.Name)
+			base = append(base, t)
 		}
 	}
 	out.Expectations, out.Layers, out.Reference, out.Layout = nil, nil, nil, ""
-	base := out.Targets[:len(out.Targets)-1] // the targets that the measured target is based on
 	for i, side := range []*plan.Target{&a, &b} {
 		side.Against = nil
 		side.Labels = maps.Clone(side.Labels)
