@@ -29,7 +29,7 @@ type WAL struct {
 	Pages        int           // in the data file
 	Compute      time.Duration // CPU time of a transaction before it commits
 	Method       string
-	Checkpoint   time.Duration // interval between checkpoints
+	Checkpoint   time.Duration // from the start of one checkpoint to the next
 	Seed         uint64
 	Ramp, Length time.Duration
 }
@@ -359,13 +359,14 @@ func doWAL(ctx context.Context, w WAL) (_ *Result, err error) {
 
 	stop, checkpointed := make(chan struct{}), make(chan error, 1)
 	go func() {
+		next := time.NewTicker(w.Checkpoint)
+		defer next.Stop()
 		for {
-			next := time.After(w.Checkpoint)
 			select {
 			case <-stop:
 				checkpointed <- nil
 				return
-			case <-next:
+			case <-next.C:
 			}
 			if err := l.checkpoint(time.Duration(walSpread*float64(w.Checkpoint)), stop); err != nil {
 				checkpointed <- err
