@@ -19,20 +19,13 @@ func Distrust(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	caller := -1
-	if id, err := strconv.Atoi(os.Getenv("SUDO_UID")); err == nil {
-		caller = id
-	}
 	for ; ; dir = parent(dir) {
-		info, err := os.Lstat(cmp.Or(dir, "/"))
+		info, err := trustOwner(cmp.Or(dir, "/"))
 		if err != nil {
 			return err
 		}
-		owner, ok := info.Sys().(*syscall.Stat_t)
-		if !ok {
-			return fmt.Errorf("%s: its owner is not known", dir)
-		}
-		uid, gid, why := int(owner.Uid), int(owner.Gid), ""
+		owner, why := info.Sys().(*syscall.Stat_t), ""
+		uid, gid, caller := int(owner.Uid), int(owner.Gid), caller()
 		switch mode := info.Mode(); {
 		case !info.IsDir():
 			why = "it is not a directory"
@@ -42,9 +35,6 @@ func Distrust(dir string) error {
 		case mode&0o020 != 0 && (gid != uid || uid != caller):
 			why = "its group may write to it"
 		}
-		if uid != 0 && uid != caller {
-			why = fmt.Sprintf("user %d owns it", uid)
-		}
 		if why != "" {
 			return fmt.Errorf("%s: %s", cmp.Or(dir, "/"), why)
 		}
@@ -52,6 +42,30 @@ func Distrust(dir string) error {
 			return nil
 		}
 	}
+}
+
+// caller returns the user who called sudo, or −1.
+func caller() int {
+	if id, err := strconv.Atoi(os.Getenv("SUDO_UID")); err == nil {
+		return id
+	}
+	return -1
+}
+
+// trustOwner returns an error if neither root nor the user who called sudo owns path. It does not follow links.
+func trustOwner(path string) (os.FileInfo, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%s: its owner is not known", path)
+	case owner.Uid != 0 && int(owner.Uid) != caller():
+		return nil, fmt.Errorf("%s: user %d owns it", path, owner.Uid)
+	}
+	return info, nil
 }
 
 // parent returns the parent of an absolute path, or "" for a path in /. It does not clean the path, because the kernel
