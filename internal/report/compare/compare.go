@@ -288,6 +288,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 			ch.Ratio = &r
 		} else {
 			refuse(stat.NotComparable, rules.NoRatio.Found(about, "%s", err))
+			ch.Lost = fit[0] && ch.Better != iotax.Neither && slices.Min(a.Values()) > 0
 		}
 	}
 	x, y := c.losses(k, ch.Better, sides)

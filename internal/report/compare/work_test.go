@@ -94,6 +94,22 @@ func TestRenamedWorkload(t *testing.T) {
 	}
 }
 
+// A value that became 0 fails a gate, because a ratio to it does not exist. A value that was 0 before does not.
+func TestBecameZero(t *testing.T) {
+	zeros := append([]float64{0}, reporttest.Flat50[1:]...)
+	for _, x := range []struct {
+		a, b []float64
+		lost bool
+	}{{reporttest.Flat100, zeros, true}, {zeros, zeros, false}} {
+		a, at := reporttest.Small(iotax.Up, reporttest.Flat100, x.a)
+		b, bt := reporttest.Small(iotax.Up, reporttest.Flat100, x.b)
+		c := Of(report.New(a, at), report.New(b, bt), Options{FailOn: FailOnWorse})
+		if r := c.row(t, "b", "w"); r.Verdict != stat.NotComparable || r.Lost != x.lost || c.Failed != x.lost {
+			t.Errorf("%v to %v: %q, lost %v, failed %v", x.a[0], x.b[0], r.Verdict, r.Lost, c.Failed)
+		}
+	}
+}
+
 func TestTooFewTrials(t *testing.T) {
 	five := reporttest.Flat50[:5]
 	run := func(n int, values []float64) *report.Report {
