@@ -13,19 +13,26 @@ import (
 )
 
 // Evict drops the cached pages of the file, block device or tree at path on this host. It first writes dirty pages back
-// (fdatasync, then posix_fadvise with POSIX_FADV_DONTNEED). It does not follow symbolic links. It needs only the
-// permission to read the files, and does not affect other files. On macOS, Evict drops all caches. On other systems, it
-// returns an error.
+// (fdatasync, then posix_fadvise with POSIX_FADV_DONTNEED). It follows symbolic links in path, but not those below it. It
+// needs only the permission to read the files, and does not affect other files. On macOS, Evict drops all caches. On other
+// systems, it returns an error.
 func Evict(ctx context.Context, path string) error {
 	fail := func(path string, err error) error {
 		return &iotax.Error{Op: "evict from the page cache", On: path, Err: err}
 	}
-	return filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
+	real, err := filepath.EvalSymlinks(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // a workload has removed it in the meantime
+	case err != nil:
+		return fail(path, err)
+	}
+	return filepath.WalkDir(real, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // a workload has removed it in the meantime
+			return nil
 		case err != nil:
 			return err
 		case !d.Type().IsRegular() && d.Type()&fs.ModeDevice == 0, d.Type()&fs.ModeCharDevice != 0:
