@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -50,14 +51,16 @@ func alone(m iotax.Machine) bool {
 // homeOf returns the default directory for files on m.
 func homeOf(m iotax.Machine) string { return cmp.Or(m.Caps().Home, "/var/tmp") }
 
-// linkFacts adds the server's name to facts, and the rate of the link between the server and m if it is known.
+// linkFacts adds the server's name to facts, and the lower rate of both links if it is known.
 func linkFacts(facts map[string]string, server, m iotax.Machine, address string) {
 	facts["served.by"] = server.String()
 	if address == "127.0.0.1" || address == "" {
 		return
 	}
+	lowest := math.Inf(1)
 	for _, x := range []iotax.Machine{server, m} {
-		if rate := x.Caps().LinkRate; rate > 0 {
+		if rate := x.Caps().LinkRate; rate > 0 && rate < lowest {
+			lowest = rate
 			facts[iotax.FactLineRate] = strconv.FormatFloat(rate, 'f', -1, 64)
 		}
 	}
