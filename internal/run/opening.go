@@ -88,14 +88,14 @@ func (r *testbed) open(ctx context.Context, run *iotax.Run, keepGoing bool) erro
 	if err := r.govern(run); err != nil {
 		return err
 	}
-	command := run.Environment[iotax.FactCommand]
-	var err error
-	if run.Environment, err = r.environment(ctx, r.d.Host); err != nil {
+	env, err := r.environment(ctx, r.d.Host)
+	if err != nil {
 		return err
 	}
-	if command != "" {
-		run.Environment[iotax.FactCommand] = command
+	if command := run.Environment[iotax.FactCommand]; command != "" {
+		env[iotax.FactCommand] = command
 	}
+	run.Environment = env
 
 	var errs []error
 	var missing []Event // sent if the run continues without these targets; otherwise their errors end it
