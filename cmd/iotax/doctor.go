@@ -78,7 +78,7 @@ func (a *app) doctorOptions(work string) doctor.Options {
 	return doctor.Options{
 		Host: host.Local(), CacheDir: iotax.CacheDir(),
 		Kernel: func(ctx context.Context) (string, error) {
-			k, err := guest.FindKernel(ctx, iotax.CacheDir(), nil)
+			k, err := guest.FindKernel(ctx, iotax.CacheDir())
 			if err != nil {
 				return "", err
 			}
@@ -178,7 +178,7 @@ not install the package.`,
 
 // kernel returns the kernel that guests boot. If no kernel is found and fetch is true, it downloads one.
 func (a *app) kernel(ctx context.Context, fetch bool) (*guest.Kernel, error) {
-	k, err := guest.FindKernel(ctx, iotax.CacheDir(), nil)
+	k, err := guest.FindKernel(ctx, iotax.CacheDir())
 	if err == nil || !fetch {
 		return k, err
 	}

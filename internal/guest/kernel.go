@@ -52,7 +52,7 @@ func HaveKernel(ctx context.Context, cacheDir, file string, log Log) (*Kernel, e
 		}
 		return k, nil
 	}
-	k, err := FindKernel(ctx, cacheDir, log)
+	k, err := FindKernel(ctx, cacheDir)
 	if err == nil {
 		return k, nil
 	}
@@ -72,7 +72,7 @@ func HaveKernel(ctx context.Context, cacheDir, file string, log Log) (*Kernel, e
 // FindKernel returns the kernel for guests: the running kernel, if it is readable and has the needed modules, else the
 // newest such kernel in /boot, else the newest kernel that FetchKernel left in cacheDir. If no kernel is found, the
 // error is an *iotax.Error.
-func FindKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error) {
+func FindKernel(ctx context.Context, cacheDir string) (*Kernel, error) {
 	var running string
 	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		running = strings.TrimSpace(string(b))

@@ -77,14 +77,11 @@ type module struct {
 // the kernel. missing contains the names without a module.
 func (m *modules) closure(names []string) (list []*module, missing []string, err error) {
 	done := map[string]bool{}
-	var visit func(name string, stack int) error
-	visit = func(name string, stack int) error {
+	var visit func(name string) error
+	visit = func(name string) error {
 		name = strings.ReplaceAll(name, "-", "_")
 		if done[name] || m.builtin[name] {
 			return nil
-		}
-		if stack > 64 {
-			return fmt.Errorf("modules need each other in a circle around %s", name)
 		}
 		path := m.path[name]
 		if path == "" {
@@ -108,7 +105,7 @@ func (m *modules) closure(names []string) (list []*module, missing []string, err
 		mod.path = filepath.Join(filepath.Dir(rel), base+".ko")
 		for _, d := range strings.Split(strings.Join(info["depends"], ","), ",") {
 			if d = strings.ReplaceAll(d, "-", "_"); d != "" && !m.builtin[d] {
-				if err := visit(d, stack+1); err != nil {
+				if err := visit(d); err != nil {
 					return err
 				}
 				mod.deps = append(mod.deps, d)
@@ -122,7 +119,7 @@ func (m *modules) closure(names []string) (list []*module, missing []string, err
 			missing = append(missing, n)
 			continue
 		}
-		if err := visit(n, 0); err != nil {
+		if err := visit(n); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -111,11 +111,14 @@ func pythonFiles(binary, lib, tag string) (files []toolFile, err error) {
 		if errors.Is(err, os.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
 			return nil // a dangling link, or not a regular file
 		}
-		if err == nil && isELF(path) {
+		if err != nil {
+			return err
+		}
+		if isELF(path) {
 			programs = append(programs, path)
 		}
 		files = append(files, toolFile{Host: path, Guest: path, Size: st.Size(), Time: st.ModTime()})
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -68,8 +68,8 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 	base := filepath.Join(dir, fmt.Sprintf("tools-%x", h.Sum(nil)[:8]))
 	image, list := base+".ext4", base+".json"
 	if fresh(list) && exists(image) {
-		now := time.Now()
-		_ = os.Chtimes(image, now, now)
+		now := time.Now() // prune keeps the newest
+		_, _ = os.Chtimes(image, now, now), os.Chtimes(list, now, now)
 		return image, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -131,7 +131,7 @@ func TestQEMUImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	cache := guesttest.CacheDir(t)
-	k, err := guest.FindKernel(t.Context(), cache, t.Logf)
+	k, err := guest.FindKernel(t.Context(), cache)
 	if err != nil {
 		k, err = guest.FetchKernel(t.Context(), cache, t.Logf)
 	}

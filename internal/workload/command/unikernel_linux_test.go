@@ -23,7 +23,7 @@ import (
 func bootable(t *testing.T, ctx context.Context) (kernel, initrd, tools string) {
 	t.Helper()
 	cache := guesttest.CacheDir(t)
-	k, err := guest.FindKernel(ctx, cache, t.Logf)
+	k, err := guest.FindKernel(ctx, cache)
 	if err != nil {
 		if k, err = guest.FetchKernel(ctx, cache, t.Logf); err != nil {
 			t.Fatal(err)
