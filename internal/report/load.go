@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,19 +56,11 @@ func (b *builder) curves() {
 		}
 		direction, _, _ := strings.Cut(s.Metric, ".")
 		p := CurvePoint{Workload: s.Workload, Load: load, Offered: offered}
-		for _, r := range s.Rows {
-			c := CurveCell{Target: r.Target}
+		for j := range s.Rows {
+			c := CurveCell{Target: s.Rows[j].Target}
 			for name, to := range map[string]*float64{direction + ".iops": &c.Done, direction + ".latency.mean": &c.Latency, direction + ".latency.p50": &c.P50,
 				direction + ".latency.p99": &c.P99, direction + ".latency.p99.9": &c.P99d9, iotax.ValueLoadLate: &c.Late} {
-				*to = math.NaN()
-				if name == s.Metric {
-					*to = r.Value.Estimate
-				}
-				for _, f := range r.Secondary {
-					if f.Name == name {
-						*to = f.Value.Estimate
-					}
-				}
+				*to = b.Figure(s.Workload, &s.Rows[j], name).Estimate
 			}
 			p.Cells = append(p.Cells, c)
 		}

@@ -51,9 +51,15 @@ func (s *Server) trends(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if v.Name != "" {
-		if cells, err = s.cellsOf(r.Context(), v.Name); err != nil {
+		own, err := s.cellsOf(r.Context(), v.Name)
+		if err != nil {
 			return err
 		}
+		with := map[store.Cell]bool{}
+		for _, c := range cells {
+			with[c] = true
+		}
+		cells = slices.DeleteFunc(own, func(c store.Cell) bool { return !with[c] }) // a workload may run on some targets only
 	}
 	words := strings.Fields(strings.ToLower(v.Text))
 	for _, c := range cells {

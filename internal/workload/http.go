@@ -362,7 +362,7 @@ func startNginx(ctx context.Context, t *iotax.Target, env support.Env) (_ *serve
 	switch {
 	case as.UID == 0 && as.RootUser && as.RootGroup:
 		user = " user root root;"
-	case as.UID == 0 && !as.RootGroup:
+	case as.UID == 0:
 		user = " master_process off;"
 	}
 	conf := fmt.Sprintf(nginxConfig, s.dir, listen, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(t.Place.Path), user)

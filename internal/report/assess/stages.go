@@ -1,6 +1,7 @@
 package assess
 
 import (
+	"cmp"
 	"slices"
 
 	"iotax"
@@ -34,12 +35,7 @@ func longer(e report.Explained) string {
 		return ""
 	}
 	sure := slices.DeleteFunc(slices.Clone(e.Stages), func(s report.Stage) bool { return !(s.Difference.Lo > 0) })
-	slices.SortStableFunc(sure, func(a, b report.Stage) int {
-		if a.Difference.Estimate > b.Difference.Estimate {
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(sure, func(a, b report.Stage) int { return cmp.Compare(b.Difference.Estimate, a.Difference.Estimate) })
 	text := "of the " + format.Number(e.Difference, iotax.Seconds) + " that an I/O takes longer than on " + e.Against + ", "
 	var parts []string
 	in := " are in “"

@@ -188,19 +188,18 @@ func (st *fioState) candidates(t *iotax.Target) []string {
 // waiting lists the engines that wait for each I/O, whatever the iodepth.
 var waiting = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"}
 
-// first returns the index of the first engine, from index `from` on, that works on t.
-func (j *fioJob) first(ctx context.Context, t *iotax.Target, st *fioState, from int) (int, error) {
-	list := st.candidates(t)
+// first returns the index of the first engine that works on t.
+func (j *fioJob) first(ctx context.Context, t *iotax.Target, st *fioState) (int, error) {
 	var errs []error
-	for i := from; i < len(list); i++ {
-		err := j.probe(ctx, t, st, list[i])
+	for i, engine := range st.candidates(t) {
+		err := j.probe(ctx, t, st, engine)
 		if err == nil {
 			return i, nil
 		}
 		if ctx.Err() != nil {
 			return 0, err
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", list[i], err))
+		errs = append(errs, fmt.Errorf("%s: %w", engine, err))
 	}
 	hint := "if the file system refuses direct I/O: direct: 0"
 	if support.IsNBD(t.Place) {
@@ -249,7 +248,7 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 		if st.engine = st.job.asked(); st.engine != "" {
 			continue
 		}
-		i, err := j.first(ctx, t, st, 0)
+		i, err := j.first(ctx, t, st)
 		if ctx.Err() != nil {
 			return found, context.Cause(ctx)
 		}
@@ -345,7 +344,7 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 		st.engine = st.job.asked()
 	}
 	if st.engine == "" || support.IsNBD(t.Place) { // always probe an export, to detect a server that does not answer
-		i, err := j.first(ctx, t, st, 0)
+		i, err := j.first(ctx, t, st)
 		if err != nil {
 			return err
 		}

@@ -119,11 +119,7 @@ func (l *Reader) job(name, text string) error {
 		if n == filepath.ToSlash(name) {
 			return []byte(text), nil
 		}
-		included, err := iotax.ReadFile(filepath.FromSlash(n), fio.MaxJob)
-		if err == nil {
-			l.Files = append(l.Files, n)
-		}
-		return included, err
+		return l.file(n)
 	}
 	found, err := lint.JobFile(filepath.ToSlash(name), read, l.Facts)
 	return l.add(name, found, err)
@@ -191,10 +187,17 @@ func (l *Reader) inDirectory(path string) error {
 }
 
 func (l *Reader) command(name, text string) error {
-	found, err := lint.Commands(name, text, func(file string) ([]byte, error) {
-		return iotax.ReadFile(filepath.FromSlash(file), fio.MaxJob)
-	}, l.Facts)
+	found, err := lint.Commands(name, text, l.file, l.Facts)
 	return l.add(name, found, err)
+}
+
+// file reads a job file that an input names.
+func (l *Reader) file(name string) ([]byte, error) {
+	text, err := iotax.ReadFile(filepath.FromSlash(name), fio.MaxJob)
+	if err == nil {
+		l.Files = append(l.Files, name)
+	}
+	return text, err
 }
 
 func (l *Reader) plan(name, text string) error {
