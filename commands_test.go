@@ -25,9 +25,8 @@ var unbounded = map[string]string{
 	"internal/agent/enclose_linux.go:enclose":  "a session: it ends with its standard input",
 }
 
-// Every command that iotax starts on this host has a deadline and a limit for captured output, except in the functions
-// of `unbounded`. If the command fails, the error contains its standard error. For commands that run through a Machine,
-// the packages run (trials, checks, preparations) and volume (steps) set the limits.
+// Functions that start a command on this host set a deadline, limit the captured output, and keep standard error,
+// except those in `unbounded`.
 func TestCommandsHaveDeadlines(t *testing.T) {
 	used := map[string]bool{}
 	seen := 0

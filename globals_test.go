@@ -22,8 +22,8 @@ var globalState = map[string]string{
 	"internal/volume.holds":          "devices of this host, which a process can open exclusively only once",
 }
 
-// Two runs in one process do not share state: no function changes a variable of its package, except those in
-// globalState.
+// No function assigns to a variable of its package, except those in globalState, because two runs in one process would
+// share it.
 func TestNoGlobalState(t *testing.T) {
 	files := token.NewFileSet()
 	packages := map[string][]*ast.File{}

@@ -1,6 +1,6 @@
-// Package iotax defines the basic types of the program: the Machine that runs commands, the Place and the Target of
-// the I/O, the Workload that does the I/O, and the Trial, which is one execution of a workload. It imports only the
-// standard library. All other packages may import it.
+// Package iotax defines the basic types of the program: the Machine that runs commands, the Place and the Target of the
+// I/O, the Workload that does the I/O, and the Trial, which is one execution of a workload. It imports only the
+// standard library.
 package iotax
 
 import (
@@ -94,7 +94,7 @@ type MachineCaps struct {
 	Alone bool
 
 	// Perishes reports whether all files that a run leaves on the machine disappear when the machine ends, however it
-	// ends. It is false if one of these files may be on storage that outlives the machine.
+	// ends.
 	Perishes bool
 
 	// Facts describes the machine: acceleration, version, device options.
@@ -109,9 +109,9 @@ type MachineCaps struct {
 	Started time.Time
 
 	// Restart boots a second machine with the same command line and the same shares, and returns it when it is ready.
-	// The first machine keeps its mounts. Restart omits the disks of volumes, because two guests must not write to the
-	// same disk. If root is set, the second machine switches to it, and the timeline ends with the first HTTP response
-	// of root.Run. root may be a copy of a volume's disk. The caller closes the second machine.
+	// It omits the disks of volumes, because two guests must not write to the same disk. If root is set, the second
+	// machine switches to it, and the timeline ends with the first HTTP response of root.Run. The caller closes the
+	// second machine.
 	Restart func(ctx context.Context, root *Root) (Machine, error)
 
 	// BootFiles returns the files on this host that booting reads: kernel, initramfs, image. It is set if Restart
@@ -127,9 +127,8 @@ type MachineCaps struct {
 	// children included. Their CPU time and memory are the cost of the machine.
 	Processes func() map[string][]int
 
-	// DeviceBytes returns the number of bytes that the machine's processes have requested from block devices of this
-	// host so far, in counters that may start at any value. It includes processes that have ended. ok is false if the
-	// numbers are not known.
+	// DeviceBytes returns the number of bytes that the machine's processes, including ended ones, have requested from
+	// block devices of this host. The counters may start at any value. ok is false if the numbers are not known.
 	DeviceBytes func() (read, written uint64, ok bool)
 
 	// DiskTimes returns the total time and number of requests at a disk of the machine so far, from the counters of
@@ -137,8 +136,8 @@ type MachineCaps struct {
 	DiskTimes func(ctx context.Context, disk string) (Passed, error)
 
 	// Weakens returns the strongest durability that an acknowledged flush at path can have. It is weaker than Durable
-	// if, for example, the image of the machine's disk is in memory, or the virtual machine ignores flushes. fs is the
-	// type of the file system at path. It is "" for a block device or if unknown.
+	// if, for example, the image of the machine's disk is in memory. fs is the type of the file system at path. It is
+	// "" for a block device or if unknown.
 	Weakens func(path, fs string) Durability
 
 	// HostPath returns the path on this host of the data that a container stores at path. It returns "" if the data is
@@ -289,13 +288,12 @@ type Place struct {
 	ReadOnly bool   // writing is not possible
 
 	// Backing is the path on this host that stores the data (the directory itself, a disk image, the shared directory),
-	// or "" if this host does not store it. It is used to find the block device whose counters show whether the device
-	// did the I/O.
+	// or "" if this host does not store it. The counters of its block device show whether the device did the I/O.
 	Backing string
 
-	// Guard is called directly before a workload does I/O at the place. It is set for a device that trials write to and
-	// that other processes may use. It is also set for a directory that iotax created in a user's directory, because
-	// another user may have replaced it. An error prevents the I/O. Guard is nil for other places.
+	// Guard is called directly before a workload does I/O at the place. An error prevents the I/O. Guard is set for a
+	// device that trials write to and that other processes may use, and for a directory that iotax created in a user's
+	// directory, because another user may have replaced it.
 	Guard func(ctx context.Context) error
 
 	// Durability is the meaning of an acknowledged flush at this place.
@@ -334,9 +332,9 @@ type Target struct {
 	Labels  map[string]string  // labels in the plan, and axis values of this target, by key
 	Facts   map[FactKey]string // facts that were detected
 
-	// Together contains the targets at which the workload runs at the same time, if this target represents several.
-	// Together is nil for a single target. Otherwise, Machine and Place.Path are those of the first target in Together,
-	// and Noise, if not nil, is other work that runs at the same time.
+	// Together contains the targets at which the workload runs at the same time. It is nil for a single target.
+	// Otherwise, Machine and Place.Path are those of its first target. Noise, if not nil, is other work at the same
+	// time.
 	Together []*Target
 	Noise    *Noise
 
@@ -379,10 +377,10 @@ func (t *Target) Processes() map[string][]int {
 	return all
 }
 
-// A Volume creates a place and removes it. volume.Prepare creates the Volume. A machine may use a place that another
-// machine serves. Caps is first called before the machine that uses the place starts. Attach is called after it has
-// started, Detach while it is still running, and Close after it has ended. Calls come from one goroutine. Detach and
-// Close are also called after a failure, and must then undo the completed steps.
+// A Volume creates a place and removes it. A machine may use a place that another machine serves. Caps is first called
+// before the machine that uses the place starts. Attach is called after it has started, Detach while it is still
+// running, and Close after it has ended. Calls come from one goroutine. Detach and Close are also called after a
+// failure, and must then undo the completed steps.
 type Volume interface {
 	Caps() VolumeCaps
 	Attach(ctx context.Context, m Machine) (Place, error)
@@ -651,8 +649,7 @@ const (
 	Invalid Severity = "error" // the result that the finding is about is invalid
 )
 
-// A Finding is a warning in structured form: what was detected and what the user can do. The documentation page of its
-// rule explains why it matters. Package rules creates findings.
+// A Finding describes what was detected and what the user can do. Package rules creates findings.
 type Finding struct {
 	Rule     string   `json:"rule"` // stable id: "cache-served"
 	Severity Severity `json:"severity"`
@@ -762,8 +759,8 @@ type Expectation struct {
 // Layouts lists the classic table layouts for a report. They are named after the publications that used them.
 var Layouts = []string{"tart", "repetitions", "generated", "directions"}
 
-// A Reference selects published figures to compare a run with. The maps translate names in this run to published
-// names. Names that are not in a map are used unchanged.
+// A Reference selects published figures to compare a run with. Targets, Workloads and Metrics translate names in this
+// run to published names. Names that are not in a map are used unchanged.
 type Reference struct {
 	Published string            `json:"published"` // name of a data set: "lima-mounts"
 	Targets   map[string]string `json:"targets,omitempty"`
@@ -817,8 +814,7 @@ const OriginImport = "import"
 func (r *Run) Imported() bool { return r != nil && r.Environment[FactOrigin] == OriginImport }
 
 // BaselineOf returns the target that the other targets are compared with under a workload. This is the run's baseline,
-// or, if the workload does not run at it, the first target that the plan lists for the workload. (A host does not boot,
-// so a boot workload compares guests with the first guest.)
+// or, if the workload does not run at it, the first target that the plan lists for the workload.
 func (r *Run) BaselineOf(workload string) string {
 	for _, w := range r.Workloads {
 		if w.Name == workload && len(w.At) > 0 && !slices.Contains(w.At, r.Baseline) {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A Capture that is passed to os/exec ends a command that prints endlessly. os/exec would use ReadFrom if it existed.
+// A Capture that is passed to os/exec ends a command that prints endlessly.
 func TestCapture(t *testing.T) {
 	t.Parallel()
 	out := Capture{Limit: 1000}

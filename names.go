@@ -1,9 +1,8 @@
 package iotax
 
 // The names of values and facts are the contract between the code that measures (workloads, probes, machines, volumes),
-// the code that evaluates (rules) and the code that displays (reports). A name that two packages use is defined here
-// and does not appear as a literal in other files. A name that only one package uses is a literal in that package.
-// Reports print both kinds of names in the same way.
+// the code that evaluates (rules) and the code that displays (reports). A name that two packages use is defined here. A
+// name that only one package uses is a literal in that package.
 
 // A ValueName is the name of a Value, a Series or a Histogram. Names of I/O values begin with the direction: read,
 // write, trim or mixed.
@@ -146,11 +145,11 @@ const (
 	FactShareType           FactKey = "share.type"  // virtiofs, 9p, nfs, sshfs
 	FactNBD                 FactKey = "nbd"         // server of an export
 	FactNBDAIO              FactKey = "nbd.aio"     // of qemu-nbd: threads, native, io_uring
-	FactHostDirect          FactKey = "host.direct" // "no" if the page cache of the host serves a share
+	FactHostDirect          FactKey = "host.direct" // "no" if the host's page cache may serve direct reads of a share
 	FactClaimType           FactKey = "claim.type"
 	FactClaimServer         FactKey = "claim.server"
 	FactLineRate            FactKey = "line.rate" // B/s, of the network to the storage
-	FactS3Copies            FactKey = "s3.copies" // number and names of the machines that store each block
+	FactS3Copies            FactKey = "s3.copies" // number of copies of each block, and the machines of the replicas
 )
 
 // Facts of a run's environment.

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The names in names.go do not appear as literals in other files. The test checks only names that contain a dot,
-// because a single word such as "duration" may belong to another vocabulary (fio's or a plan's).
+// Names in names.go that contain a dot do not appear as literals in other product code. A single word such as
+// "duration" may belong to another vocabulary (fio's or a plan's).
 func TestNamesAreConstants(t *testing.T) {
 	text := func(e ast.Expr) string {
 		if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING {

@@ -69,15 +69,14 @@ func (a amount) margin(wild bool) float64 {
 // decimal returns the value of an amount whose units are powers of 1024, with the units read as powers of 1000.
 func (a amount) decimal() float64 { return a.value * math.Pow(1000.0/1024, float64(a.power)) }
 
-// field returns the text between key and the next comma, or "" if s does not contain key. key must be at the start of
-// a word.
+// field returns the text between key and the next comma. It finds key like after.
 func field(s, key string) string {
 	v, _, _ := strings.Cut(after(s, key), ",")
 	return strings.TrimSpace(v)
 }
 
-// after returns the text after key, or "" if s does not contain key. key must be at the start of a word, unless it
-// begins with a colon.
+// after returns the text after the first key at the start of a word, or "" if s does not contain such a key. A key that
+// begins with a colon may be inside a word.
 func after(s, key string) string {
 	for from := 0; ; {
 		i := strings.Index(s[from:], key)

@@ -83,7 +83,7 @@ func TestSeveralOfOne(t *testing.T) {
 	}
 }
 
-// A group summary belongs to the jobs before it. It is a result of its own only if it does not match these jobs.
+// A group summary is a result of its own only if it does not match the jobs before it.
 func TestSummariesOfExcerpts(t *testing.T) {
 	const write = "  write: IOPS=25.8k, BW=25.2GiB/s (27.0GB/s)(755GiB/30010msec); 0 zone resets\n"
 	const read = "  read: IOPS=127k, BW=496MiB/s (520MB/s)(14.5GiB/30002msec)\n"

@@ -114,17 +114,17 @@ func refused(format string, args ...any) error {
 	return &RefusedError{Msg: fmt.Sprintf(format, args...)}
 }
 
-// Check returns a *RefusedError if fio 3.33 rejects the value. It follows the rules of fio's parser (__handle_option
-// in parse.c): fio accepts a list if one of its elements is valid. The caller must have replaced all variables. bare
-// means that the option has no value. kbBase is the kb_base in effect, 1000 or 1024. Check accepts every value of an
-// unknown option.
+// Check returns a *RefusedError if fio 3.33 rejects the value. It accepts every value of an unknown option, and does
+// not check all options that have their own parse function in fio (see own). As in fio (__handle_option in parse.c), a
+// list is valid if one of its elements is. The caller must have replaced all variables. bare means that the option has
+// no value. kbBase is the kb_base in effect, 1000 or 1024.
 func (o Option) Check(value string, bare bool, kbBase int) error {
 	f, ok := o.form()
 	if !ok {
 		return nil
 	}
 	if bare {
-		log := strings.HasPrefix(o.Name, "write_") // without a value, fio crashes on the other options that a function parses
+		log := strings.HasPrefix(o.Name, "write_") // other options with a parse function crash fio if they have no value
 		if f.Kind == "STR_SET" || f.Kind == "STR" && f.Any && log {
 			return nil
 		}
@@ -293,7 +293,7 @@ var (
 	floating  = regexp.MustCompile(`^\s*[-+]?(?:0[xX][0-9a-fA-F]+|\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)`)
 )
 
-// scan works like strtoll in base 10, or in base 16 if the text contains 0x.
+// scan reads the integer at the start of s: hexadecimal if s contains 0x, otherwise decimal.
 func scan(s string) (int64, bool) {
 	if strings.Contains(strings.ToLower(s), "0x") {
 		m := strings.ToLower(strings.TrimSpace(hexNumber.FindString(s)))
@@ -319,8 +319,7 @@ func scanFloat(s string) (float64, bool) {
 	return v, m != "" && err == nil
 }
 
-// toDecimal works like fio's str_to_decimal. It reads the number at the start of s and multiplies it by its unit,
-// unless isTime is set. It returns n percent as -1-n.
+// toDecimal works like fio's str_to_decimal. It ignores units if isTime is set. It returns n percent as -1-n.
 func toDecimal(s string, kbBase int, isTime bool) (v int64, percent, ok bool) {
 	if strings.HasPrefix(s, "(") {
 		if isTime {
@@ -351,8 +350,8 @@ func toDecimal(s string, kbBase int, isTime bool) (v int64, percent, ok bool) {
 	return v, false, true
 }
 
-// own checks the value s of an option that has its own parse function in fio. It supports only options that are common
-// in jobs, and accepts every value of the others.
+// own checks the value s of an option that has its own parse function in fio. It accepts every value of the options
+// that it does not list.
 func (o Option) own(s string, kbBase int) error {
 	word, rest, has := strings.Cut(s, ":")
 	word, _, _ = strings.Cut(word, ",")
@@ -435,7 +434,8 @@ func distribution(option, word, rest string, has bool, kbBase int) error {
 	return nil
 }
 
-// eachDirection calls check for each of the comma-separated values for reads, writes and trims.
+// eachDirection calls check for the comma-separated values for reads, writes and trims. The second and the third may be
+// empty.
 func eachDirection(s string, check func(string) error) error {
 	for i, part := range strings.SplitN(s, ",", 3) {
 		if err := check(part); err != nil && (i == 0 || part != "") {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestCheckAgainstFio sets options of the installed fio to valid and invalid values, and compares Check with the values
-// that fio --parse-only rejects. fio reports every invalid line of a section.
+// TestCheckAgainstFio compares Check with the values that fio --parse-only rejects. fio reports every invalid line of a
+// section.
 func TestCheckAgainstFio(t *testing.T) {
 	out, err := exec.Command("fio", "--version").Output()
 	if err != nil || strings.TrimSpace(string(out)) != "fio-3.33" {
@@ -56,7 +56,7 @@ func TestCheckAgainstFio(t *testing.T) {
 			for _, v := range values {
 				lines[o.Name+"="+v] = ask{o: o, value: v}
 			}
-			if f, _ := o.form(); f.Kind != "STR" || !f.Any || strings.HasPrefix(o.Name, "write_") { // without a value, the excluded options crash fio during a run, but not with --parse-only
+			if f, _ := o.form(); f.Kind != "STR" || !f.Any || strings.HasPrefix(o.Name, "write_") { // the excluded options crash fio if they have no value
 				lines[o.Name] = ask{o: o, bare: true}
 			}
 		}

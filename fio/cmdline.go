@@ -43,13 +43,11 @@ func (c *Command) names() []string {
 	return names
 }
 
-// ParseCommand reads the only fio command line in a text from a shell, a script or a web page. The command may be
-// quoted, continued with backslashes and redirected. It may follow a prompt, sudo and assignments. ParseCommand does
-// not run anything. It replaces variables that the text sets before the command. Other variables remain as ${NAME}, for
-// Expand (see `shell` for exceptions). The only supported command substitutions are $(nproc) and its equivalents. They
-// become $ncpus.
+// ParseCommand reads the only fio command line in a text from a shell, a script or a web page. It runs nothing. It
+// replaces variables that the text sets before the command. Other variables remain as ${NAME}, for Expand (see `shell`
+// for exceptions). $(nproc) and its equivalents become $ncpus. Other command substitutions are not supported.
 //
-// Errors are *JobError with a position in the text. A text without a fio command, or with several, is an error.
+// Errors are *JobError. A text without a fio command, or with several, is an error.
 func ParseCommand(text string) (*Command, error) {
 	if len(text) > MaxJob {
 		return nil, &JobError{Line: 1, Msg: "the command: " + (&iotax.LimitError{Limit: MaxJob}).Error(), Hint: "write its options into a job file"}
@@ -170,8 +168,7 @@ func parseShell(text string) (*syntax.File, *lines, error) {
 	return file, places, nil
 }
 
-// findCall finds the only fio call in a text. It returns the arguments of the call, the redirections and pipes, the
-// variables that the text sets before the call, and an index of positions in the text.
+// findCall finds the only fio call in a text. assigns contains the variables that the text sets before the call.
 func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[string]string, places *lines, err error) {
 	places = newLines(text)
 	fail := func(offset int, hint, format string, args ...any) ([]*syntax.Word, []string, map[string]string, *lines, error) {
@@ -249,7 +246,7 @@ func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[s
 	if bad != nil {
 		return nil, nil, nil, nil, bad
 	}
-	// Report typographic characters before other errors, because they are the most likely cause.
+	// Report typographic characters before the errors below, because they are the most likely cause.
 	if at := typeset.FindStringIndex(text); at != nil && len(calls) > 0 {
 		hint := "write -- with the key for minus"
 		if text[at[0]:at[1]] > "\u2016" && text[at[0]:at[1]] < "\u2100" {
@@ -310,10 +307,10 @@ var remote = []string{"docker", "podman", "nerdctl", "crictl", "kubectl", "oc", 
 var others = []string{"apt", "apt-get", "yum", "dnf", "zypper", "pacman", "apk", "brew", "pip", "snap", "pkg", "install", "choco", "which", "type", "man", "dpkg", "rpm", "pkill", "killall", "pgrep", "pull", "build", "rmi", "images",
 	"echo", "printf", "grep", "cp", "mv", "rm", "ls", "cat", "make", "git", "cd", "mkdir", "chmod", "systemctl"}
 
-// ParseCommands reads every fio command in a shell script, including those after docker, kubectl or ssh. It does not
-// run anything. It replaces a variable that the script sets exactly once, and before the command. Other variables
-// remain as ${NAME} (see `shell` for exceptions). It returns only the commands without errors. The error joins the
-// *JobErrors of the other commands. If the text is too long or not a valid script, the error is a single *JobError.
+// ParseCommands reads every fio command in a shell script, including those after docker, kubectl or ssh. It replaces a
+// variable if the script sets it once, before the command. Other variables remain as ${NAME} (see `shell` for
+// exceptions). It returns only the commands without errors. The error joins the *JobErrors of the other commands. If
+// the text is too long or not a valid script, the error is a single *JobError.
 func ParseCommands(text string) ([]*Command, error) {
 	if len(text) > MaxJob {
 		return nil, &JobError{Line: 1, Msg: "the script: " + (&iotax.LimitError{Limit: MaxJob}).Error()}
@@ -409,8 +406,7 @@ func program(words []word) int {
 	return found
 }
 
-// Remote reports whether fio runs through one of the programs in `remote`, for example in a container, in a pod or on
-// another machine.
+// Remote reports whether fio runs through one of the programs in `remote`.
 func (c *Command) Remote() bool {
 	return slices.ContainsFunc(c.Wrapper, func(w string) bool { return slices.Contains(remote, path.Base(w)) })
 }
@@ -419,8 +415,7 @@ func (c *Command) Remote() bool {
 var runsNothing = []string{"version", "help", "cmdhelp", "enghelp", "showcmd", "server", "client", "remote-config", "inflate-log", "profile",
 	"cpuclock-test", "crctest", "memcpytest", "idle-prof", "merge-blktrace-only", "parse-only"}
 
-// Empty reports whether fio would do nothing, because the command has no job, no job file, and no option that works
-// without a job.
+// Empty reports whether the command has no job, no job file, and no option in runsNothing. fio would then do nothing.
 func (c *Command) Empty() bool {
 	return len(c.Files) == 0 && !slices.ContainsFunc(c.Sections, func(s *Section) bool { return !s.Global() }) &&
 		!slices.ContainsFunc(c.Options, func(o Setting) bool { return slices.Contains(runsNothing, o.Key) })

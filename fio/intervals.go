@@ -21,15 +21,14 @@ func ReportCanBlock(version string, jobs int) bool { return jobs > 1 && before(v
 // Blocked reports whether fio's messages show the failure that ReportCanBlock describes.
 func Blocked(messages string) bool { return strings.Contains(messages, "stuck grabbing stat_sem") }
 
-// Reports splits the output of a fio process that uses status-interval. Each report counts from the start of the
-// measured window. last is data without the reports before the last one. intervals contains the observations between
-// consecutive reports. The intervals add up exactly to the histograms of the last report. Reports omits the intervals
-// of mixed.latency if the output also has separate directions. The first interval includes the time before the first
-// I/O. If a report waits for a stalled I/O, its interval ends late. Reports returns no intervals on error, without
-// histograms, or if a run of more than 1.5 s has only one report.
+// Reports splits the output of a fio process that uses status-interval. The reports are cumulative. last is data
+// without the reports before the last one. intervals contains the observations between consecutive reports, in seconds
+// from the start of the measured window. They add up to the histograms of the last report. Reports omits mixed.latency
+// if the output also has separate directions. If a report waits for a stalled I/O, its interval ends late. Reports
+// returns no intervals on error, without histograms, or if a run of more than 1.5 s has only one report.
 func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 	type report struct {
-		begun, at float64 // in seconds; fio starts a report at begun and writes it at `at`, after each job has completed an I/O
+		begun, at float64 // start and end of the report in seconds; `at` is Unix time until the next loop converts it
 		hist      []iotax.Histogram
 	}
 	var all []report
@@ -91,8 +90,8 @@ func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 	return last, intervals, nil
 }
 
-// since returns the counts that were added to the bins after the `earlier` report. ok is false if a count
-// decreased.
+// since returns the counts that were added to the bins after the `earlier` report. ok is false if a count decreased or
+// a bin disappeared.
 func since(bins, earlier []iotax.Bin) (more []iotax.Bin, ok bool) {
 	k := 0
 	for _, b := range bins {

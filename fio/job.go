@@ -13,9 +13,9 @@ import (
 
 // A JobFile is a job file, line by line. String writes unchanged lines as they were read.
 //
-// Parsing follows the rules of fio's parser (init.c of 3.33; the tests compare with fio). A line ends at the first ; or
-// #, so a value cannot contain either. Some mistakes that fio silently accepts are errors here. For example, fio
-// drops a letter from a header without its closing bracket.
+// Parsing follows the rules of fio's parser (init.c of 3.33). A line ends at the first ; or #, so a value cannot
+// contain either. Some mistakes that fio silently accepts are errors here, such as a header without its closing
+// bracket.
 type JobFile struct {
 	Name     string // as passed to ReadJob; "" if only the text is known
 	Head     []Line // lines before the first section; all lines of an included file
@@ -35,7 +35,7 @@ type Section struct {
 type Line struct {
 	Text     string // as written, including the line ending
 	Number   int    // from 1; 0 for added lines
-	Column   int    // where the option or header starts, in characters from 1; 0 on other lines
+	Column   int    // where the option, include or header starts, in characters from 1; 0 on other lines
 	Key      string
 	Value    string
 	Bare     bool     // without "=value"

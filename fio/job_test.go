@@ -206,7 +206,8 @@ func FuzzParseJob(f *testing.F) {
 		if got := j.String(); got != text {
 			t.Fatalf("got %q, want %q", got, text)
 		}
-		// An included file has the same text without section headers. It may include files itself.
+		// Included files have the same text without [, and therefore without sections. They may include files
+		// themselves.
 		read := func(name string) ([]byte, error) {
 			if name == "a" {
 				return []byte(text), nil

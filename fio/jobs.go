@@ -21,8 +21,8 @@ type JobSpec struct {
 	// setting, at its own position. direct and buffered count as one option. Values are as written: see Expand.
 	Settings []Setting
 
-	// Group is the number of the job's group, from 0. The jobs of a group start together and compete for the device.
-	// A stonewall, even an inherited one, begins a new group. A group starts after the previous one has ended.
+	// Group is the number of the job's group, from 0. Groups run one after another. A stonewall, even an inherited one,
+	// begins a new group, except on the first job.
 	Group int
 }
 
@@ -101,8 +101,8 @@ func (c *Command) With(files []*JobFile) []JobSpec {
 	return append(out, jobs(sections, c.names(), false)...)
 }
 
-// Job returns the settings of the job with this name, or of the only job if name is "". "name#2" selects the second
-// of several jobs with the same name. (A job name cannot contain #, which starts a comment.)
+// Job returns the settings of the job with this name, or of the only job if name is "". "name#2" selects the second of
+// several jobs with the same name.
 func (f *JobFile) Job(name string) ([]Setting, error) {
 	j, err := pick(f.Jobs(), name)
 	if err != nil {

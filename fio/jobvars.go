@@ -12,8 +12,8 @@ var keywords = []string{"pagesize", "mb_memory", "ncpus"}
 
 // Expand replaces variables in a value of a job file, as fio does. ${NAME} is an environment variable. $ncpus,
 // $mb_memory and $pagesize are fio's own variables. vars returns the value of a variable by its name without $ and
-// braces. If a value contains one of fio's own variables and the result contains + - * or / but no single quote, fio
-// calculates the result with bc, in whole numbers without units. Expand does the same.
+// braces. If a value contains one of fio's own variables and the result contains + - * or / but no single quote, Expand
+// calculates the result like fio (with bc), in whole numbers without units.
 //
 // fio replaces an unset variable with an empty string. Expand returns an error instead.
 func Expand(value string, vars func(name string) (string, bool)) (string, error) {

@@ -34,10 +34,10 @@ func (e *SyntaxError) Error() string {
 // ErrNoResult reports that the input contains no JSON document of fio.
 var ErrNoResult = errors.New("no JSON result of fio")
 
-// Parse reads fio's JSON or json+ output. It stores text around the document in Notes. If the input has several
-// documents, Parse returns the last one with jobs, because the documents of status-interval are cumulative. If the last
-// document is truncated or invalid, Parse returns the part that it could read and a *SyntaxError. If the input has no
-// document with a version or a job, Parse returns ErrNoResult. The result is never nil.
+// Parse reads fio's JSON or json+ output. Text around the document is in Notes. If the input has several documents,
+// Parse returns the last one with jobs, because the documents of status-interval are cumulative. If that document is
+// truncated or invalid, Parse returns the part that it could read and a *SyntaxError. Without a version or a job, it
+// returns ErrNoResult. The result is never nil.
 func Parse(data []byte) (*Result, error) {
 	var last *Result
 	var lastErr error
@@ -384,7 +384,6 @@ func endsNumber(c byte) bool {
 	return c == ',' || c == '\n' || c == '\r' || c == ' ' || c == '\t' || c == '}' || c == ']'
 }
 
-// skip skips a value.
 func (d *decoder) skip() error {
 	c, err := d.next()
 	if err != nil {
@@ -557,9 +556,9 @@ func (r *Result) finish() {
 	}
 }
 
-// joint detects whether j is the sum of several sections (group_reporting), and then sets Members. JSON does not show
-// group_reporting, and a sum contains the options of only one section, so joint removes them, except those of logs. In
-// a sum, job_runtime is the sum of the runtimes of all jobs.
+// joint detects whether j is the sum of several sections (group_reporting), which JSON does not show. In a sum,
+// job_runtime is the sum of the runtimes of all jobs. joint then sets Members. It also removes the options except those
+// of logs, because fio prints the options of only one section.
 func (j *Job) joint(all map[string]string) {
 	option := func(name, alias string) string {
 		return cmp.Or(j.Options[name], j.Options[alias], all[name], all[alias])
@@ -747,7 +746,6 @@ func (d *decoder) percentiles(l *Latency, unit float64) error {
 	return err
 }
 
-// bins reads the bins of a histogram, which make up most of a json+ document.
 func (d *decoder) bins(l *Latency) error {
 	if ok, err := d.is('{'); !ok {
 		return err
@@ -775,7 +773,7 @@ func (d *decoder) steadyState(j *Job) error {
 	err := d.members(
 		member{"ss", &s.Criterion}, member{"attained", &attained}, member{"duration", d.seconds(&s.Duration)},
 		member{"data", func() error {
-			return d.members(member{"bw_mean", &s.Bandwidth}, member{"iops_mean", &s.IOPS}) // in bytes, unlike other bw keys
+			return d.members(member{"bw_mean", &s.Bandwidth}, member{"iops_mean", &s.IOPS}) // in bytes, unlike the key bw
 		}},
 	)
 	s.Attained = attained > 0

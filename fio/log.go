@@ -129,8 +129,8 @@ func logLike(data []byte, name string) bool {
 }
 
 // ParseLog reads a log file. In every version of fio, a line begins with time (ms), value, direction and block size.
-// ParseLog ignores later columns. It skips the maximum that log_window_value=both adds after the value. With
-// log_unix_epoch, times count from 1970. ParseLog converts them (see fromStart).
+// ParseLog ignores later columns and the maximum that log_window_value=both adds after the value. It converts the times
+// of log_unix_epoch (see fromStart).
 func ParseLog(data []byte) ([]Sample, error) {
 	out := make([]Sample, 0, bytes.Count(data, []byte{'\n'}))
 	skip := maximumAt(data)
@@ -179,11 +179,10 @@ func logNumber(line []byte) (v float64, rest []byte, ok bool) {
 // time range in which the sample's I/O was done, and the rate in that range. level is the highest rate before the
 // sample.
 //
-// fio writes no line for a step without I/O. The next line comes a whole number of steps later and has the rate of
-// its own step. The time before that step was idle. If fio itself was stopped (by a signal or a frozen cgroup), it
-// writes a line as soon as it continues, with the mean since the last line. In that case the I/O was done in the
-// first step, before the stop. If the mean is too high for that, the line was only late. All three cases were observed
-// with fio 3.33.
+// fio writes no line for a step without I/O. The next line comes a whole number of steps later and has the rate of its
+// own step. If fio itself was stopped (by a signal or a frozen cgroup), it writes a line as soon as it continues, with
+// the mean since the last line. In that case the I/O was done in the first step, before the stop. If the mean is too
+// high for that, the line was only late.
 func gap(last float64, s Sample, step, level float64) (from, to, rate float64) {
 	const (
 		jitter = 0.03 // steps; the timing precision of fio's lines
@@ -222,7 +221,7 @@ func maximumAt(data []byte) bool {
 	return found
 }
 
-// decimal reads a non-negative number. It has a fast path for whole numbers.
+// decimal reads a finite non-negative number.
 func decimal(b []byte) (float64, bool) {
 	if n, end := digits(b, 0); end == len(b) && end > 0 && end < 16 {
 		return float64(n), true
@@ -325,8 +324,7 @@ func histograms(sums map[int][]uint64, unit, stride uint64) []Histogram {
 	return out
 }
 
-// binStart returns the lower bound of the bin with this index: base + k<<error_bits in plat_idx_to_val of fio's
-// stat.c, which returns the middle of the bin.
+// binStart returns the lower bound of the bin with this index. plat_idx_to_val in fio's stat.c returns the middle.
 func binStart(index uint64) uint64 {
 	if index < 128 {
 		return index
@@ -335,9 +333,9 @@ func binStart(index uint64) uint64 {
 	return 1<<(shift+6) + index%64<<shift
 }
 
-// LogResults combines the logs of one run, one file per job. It returns series with one value per step, values in
-// base units (means, the duration, and quantiles from histogram logs), and histograms. step is in seconds. LogResults
-// uses the interval of the logs instead if that is longer. version is the version of fio, or "" if it is unknown.
+// LogResults combines the logs of one run, one file per job. It returns series with one value per step, values in base
+// units, and histograms. step is in seconds. If the interval of the logs is longer, it replaces step. version is the
+// version of fio, or "" if it is unknown.
 func LogResults(version string, step float64, logs ...*Log) ([]iotax.Series, []iotax.Value, []iotax.Histogram) {
 	var series []iotax.Series
 	step = max(step, interval(logs))

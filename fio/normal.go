@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// aside lists the options that do not change the work of a job. They set, for example, its files, duration, random
-// seed, start order and logs.
+// aside lists the options that do not change the work of a job.
 var aside = []string{
 	"name", "description", "filename", "directory", "filename_format", "unique_filename", "opendir", "uri", "allow_file_create", "allow_mounted_write",
 	"runtime", "time_based", "ramp_time", "startdelay", "randseed", "randrepeat", "allrandrepeat",

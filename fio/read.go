@@ -284,9 +284,8 @@ func (s *scanner) clients(p Part) bool {
 	return false
 }
 
-// compareSum compares the bytes of n rows with their printed sum, separately for each direction and with a margin for
-// rounding. It returns 1 if the rows have more bytes than the sum in a direction, -1 if they have fewer, and 0 if
-// they agree.
+// compareSum compares the bytes of n rows with their printed sum, in each direction and with a margin for rounding. It
+// returns 1 if the rows have more bytes in a direction, -1 if they have fewer, and 0 if they agree.
 func compareSum(bytes [4]float64, n int, sum *Job) int {
 	less := false
 	for k, d := range sum.directions() {
@@ -410,7 +409,6 @@ func (r *Result) measured() []*Job {
 	return out
 }
 
-// messages returns the fio messages in text.
 func messages(text []byte) []string {
 	var out []string
 	for line := range bytes.Lines(text) {

@@ -271,7 +271,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// ReadFrom returns the same result as Read, however the reader splits the input.
+// ReadFrom finds the same parts as Read, however the reader splits the input.
 func TestReadFrom(t *testing.T) {
 	t.Parallel() // the test mostly waits for fio
 	var all []byte

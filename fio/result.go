@@ -42,8 +42,8 @@ type Result struct {
 	Notes   []string // lines of text in and around the document, such as fio's warnings and errors
 
 	// Series contains the rates over time of a process that reported more than once (status-interval), such as
-	// "read.iops" and "read.bandwidth". They come from the differences between its reports. If the result has several
-	// groups, only the results that Split returns have Series.
+	// "read.iops" and "read.bandwidth". If the result has several groups, only the results that Split returns have
+	// Series.
 	Series []iotax.Series
 
 	groups map[int][]iotax.Series // Series by group, for Split
@@ -299,7 +299,7 @@ func sum(a, b uint64) uint64 {
 	return math.MaxUint64
 }
 
-// count rounds f to a whole number.
+// count rounds f to the nearest uint64. NaN becomes 0.
 func count(f float64) uint64 {
 	if !(f > 0) {
 		return 0

@@ -21,9 +21,8 @@ func (e *MisreadError) Error() string {
 }
 
 // ParseSize reads a number of bytes as fio does. kbBase is fio's option kb_base. With the default, 1024, the units k,
-// kB, Ki, m, MB, Mi… are powers of 1024, and KiB, MiB… are powers of 1000, the reverse of the standard. With 1000, k,
-// kB, Ki… are powers of 1000, and KiB, MiB… are powers of 1024. A number may be hexadecimal (0x1000). A value in
-// parentheses is arithmetic.
+// kB, Ki, m, MB, Mi… are powers of 1024, and KiB, MiB… are powers of 1000, the reverse of the standard. With 1000, it
+// is the other way around. A number may be hexadecimal (0x1000). A value in parentheses is arithmetic.
 //
 // If fio misreads the value (it reads 1.5g as one byte and 4x as four), ParseSize returns fio's number and a
 // *MisreadError.
@@ -101,10 +100,10 @@ func PerDirection(value string) (read, write, trim string) {
 var times = map[string]time.Duration{"us": time.Microsecond, "usec": time.Microsecond, "ms": time.Millisecond, "msec": time.Millisecond,
 	"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
 
-// ParseTime reads a duration as fio does: a whole number and one of us, ms, s, m, h and d. unit is the unit of a
-// number without one: seconds for runtime, ramp_time, startdelay and most other options, microseconds for thinktime
-// and latencies. fio treats an unknown unit as microseconds (10sec is 10 µs) and drops fractions (0.4 is 0). In
-// these cases ParseTime returns fio's value and a *MisreadError. It does not support arithmetic.
+// ParseTime reads a duration as fio does: a whole number and one of us, ms, s, m, h and d. unit applies to a number
+// without a unit: seconds for runtime, ramp_time, startdelay and most other options, microseconds for thinktime and
+// latencies. fio treats an unknown unit as microseconds (10sec is 10 µs) and drops fractions (0.4 is 0). In these cases
+// ParseTime returns fio's value and a *MisreadError. It does not support arithmetic.
 func ParseTime(s string, unit time.Duration) (time.Duration, error) {
 	spaced := strings.TrimLeft(s, " \t") != s
 	s = strings.Trim(s, " \t")

@@ -28,8 +28,7 @@ import (
 //	  issued rwts: total=534610,0,0,0 short=0,0,0,0 dropped=0,0,0,0
 //
 // and terse lines. It ignores other lines, such as progress, prose and Markdown. Lines may be in quoted-printable
-// encoding, as in mail. A report ends at a prompt or a code fence, or where the next report begins. The reports of one
-// process (status-interval) have the same job names and PIDs.
+// encoding, as in mail. A report ends at a prompt or a code fence, or where the next report begins.
 type textReader struct {
 	done []textReport
 
@@ -188,7 +187,6 @@ func foreignLine(s string) bool {
 	return strings.ContainsFunc(s, unicode.IsLetter)
 }
 
-// terse reads a terse line.
 func (t *textReader) terse(s string, start, line, end int) {
 	r := &Result{Kind: KindTerse}
 	j, err := parseTerse(s, r)
@@ -209,10 +207,10 @@ func (t *textReader) terse(s string, start, line, end int) {
 	t.end = end
 }
 
-// joined reports whether the terse row j belongs to the process that wrote r. next contains the disks and version of
-// j. Rows of one process have the same disk statistics, because fio reads them once, at the end. Without disk
-// activity, j belongs to the process if its group is the next one, or if it is in the same group and the bandwidth
-// shares of that group do not clearly exceed 100 %. If these shares are unknown, joined treats j as a separate result.
+// joined reports whether the terse row j belongs to the process that wrote r. next contains the disks and version of j.
+// Rows of one process have the same disk statistics, because fio reads them once, at the end. Without disk activity, j
+// belongs to the process if its group is the next one, or if it is in the same group and the known bandwidth shares of
+// that group do not clearly exceed 100 %.
 func (r *Result) joined(next *Result, j *Job) bool {
 	first, last := &r.Jobs[0], &r.Jobs[len(r.Jobs)-1]
 	shares := r.shares(j)

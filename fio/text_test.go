@@ -13,7 +13,7 @@ import (
 // values are known.
 
 // Output of fio 2.2.10, as init.c and stat.c of that version print it. The line with the rates is from an issue that
-// many write-ups quote: io=4096.0MB, bw=611058KB/s, iops=152764, runt=6864msec.
+// many write-ups quote.
 const text2 = `test: (g=0): rw=randread, bs=4K-4K/4K-4K/4K-4K, ioengine=libaio, iodepth=64
 fio-2.2.10
 Starting 1 process

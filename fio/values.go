@@ -123,10 +123,10 @@ func (r *Result) totals() []total {
 // result, it returns iops, bandwidth, sync.ios, sync.latency.*, duration, bytes, and cpu.client, the CPU time of fio
 // itself in seconds.
 //
-// A rate is the total divided by the runtime, not fio's rounded or sampled rate. The latency is the total latency
-// if fio reports it. Values omits quantiles with fewer than 100 samples above them. Quantiles come from the merged
-// bins. Without bins (plain JSON), Values uses fio's percentiles if they are from one job and direction, because
-// percentiles cannot be merged. If the number of I/Os is unknown (text, terse), Values omits ios and uses fio's rate.
+// A rate is the total divided by the runtime. If the number of I/Os is unknown (text, terse), Values omits ios and uses
+// the IOPS that fio printed. The latency is the total latency if fio reports it. Values omits quantiles with fewer than
+// 100 samples above them. Quantiles come from the merged bins. Without bins (plain JSON), Values uses fio's percentiles
+// if they are from one job and direction, because percentiles cannot be merged.
 func (r *Result) Values() []iotax.Value {
 	var vs []iotax.Value
 	add := func(name string, v float64, unit string, better iotax.Better) {

@@ -2,15 +2,12 @@ package stat
 
 import "iotax"
 
-// SetAside returns trials in the same order, with discarded copies of the trials that have a finding of severity
-// Invalid. The copies have no findings. SetAside discards trials of a cell (a target and a workload) only if at most
-// the share MaxDiscarded of its valid trials has such a finding. Otherwise it keeps them all, and the findings
-// invalidate the whole cell. Failed and already discarded trials do not count. The cause of an invalid value, for
-// example a cache that served one trial, does not affect the other trials of the cell. SetAside does not modify trials.
-// The report uses it to select pairs. The engine counts rounds with a Pairing whose field SetAside applies the same
-// rule.
+// SetAside returns trials in the same order. It replaces each trial that has a finding of severity Invalid with a
+// discarded copy without findings. If more than MaxDiscarded of the valid trials of a cell (a target and a workload)
+// have such a finding, SetAside keeps them all, and the findings invalidate the whole cell. Failed and already
+// discarded trials do not count. SetAside does not modify trials.
 //
-// The decision depends only on the validity of the trials, never on the ratio.
+// The decision depends on the findings, not on the ratio.
 func SetAside(trials []*iotax.Trial) []*iotax.Trial {
 	valid, bad := map[[2]string]int{}, map[[2]string]int{}
 	for _, t := range trials {
@@ -38,11 +35,9 @@ func SetAside(trials []*iotax.Trial) []*iotax.Trial {
 	return out
 }
 
-// few reports whether `bad` of `valid` trials is a small enough share to discard the bad ones.
 func few(bad, valid int) bool { return float64(bad) <= MaxDiscarded*float64(valid) }
 
-// errorOf returns the first finding that makes the value of the trial invalid, or false if the trial has no such
-// finding.
+// errorOf returns the first finding of severity Invalid, or false.
 func errorOf(t *iotax.Trial) (iotax.Finding, bool) {
 	for _, f := range t.Findings {
 		if f.Severity == iotax.Invalid {

@@ -1,9 +1,8 @@
 package stat
 
-// Behind returns the targets that are significantly worse than at least one other target. A target is worse than
-// another one if the whole interval of their ratio is below 1. Behind computes this interval with the options o over
-// the rounds that are valid for both targets. If o.Alpha is α divided by the number of other targets, the result
-// contains the best target with a probability of at most α/2 for each interim analysis.
+// Behind returns the targets that are significantly worse than at least one other target: the whole interval of their
+// ratio, with the options o, is below 1. If o.Alpha is α divided by the number of other targets, the result contains
+// the best target with a probability of at most α/2 for each interim analysis.
 func (p *Pairing) Behind(targets []string, o Options) map[string]bool {
 	behind := map[string]bool{}
 	for _, t := range targets {

@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// DiagnosticAlpha is the significance level of tests for conditions that invalidate intervals. Each test raises a
-// false alarm in about 1 % of sound studies.
+// DiagnosticAlpha is the significance level of the tests of the assumptions behind intervals. Each test raises a false
+// alarm in about 1 % of sound studies.
 const DiagnosticAlpha = 0.01
 
 // A SerialTest is the result of a test for positive correlation between neighbouring values.
@@ -22,8 +22,7 @@ func (s SerialTest) Found() bool { return s.P <= DiagnosticAlpha }
 
 // Serial tests the values of successive rounds for a positive lag-one autocorrelation. Under independence, r₁ of n
 // normal values has mean −1/n and variance (n−2)²/(n²(n−1)) (Moran 1948; Dufour & Roy 1985 for any lag). Serial treats
-// the standardized value as normal. If rounds are correlated, the interval of their mean is too narrow. With few rounds
-// the test has little power: at n = 6 it rarely detects even φ = 0.6.
+// the standardized value as normal. With few rounds the test has little power: at n = 6 it rarely detects even φ = 0.6.
 func Serial(d []float64) SerialTest {
 	t := SerialTest{Lag1: Lag1(d), P: math.NaN()}
 	if len(d) < 5 || math.IsNaN(t.Lag1) {
@@ -42,17 +41,15 @@ type Levels struct {
 	Found     bool
 	Low, High float64 // mean of each group
 	Share     float64 // share of the values in the lower group
-	Within    float64 // sum of squares within the groups divided by the total: 0 for two points, 1 for one group
+	Within    float64 // share of the total sum of squares that is within the groups
 }
 
-// FindLevels searches for two levels in the logarithms of trial values. Examples are a disk with two states, or a guest
-// that is sometimes on the wrong NUMA node. It finds the best division of the sorted sample (least squares, as in
-// two-means). The division counts if the groups are at least 5 % apart and if it explains more variance than the best
-// division of 99 % of normal samples of the same size. A single outlier can be a level. With fewer than six values,
-// with a value that is not finite, or if all values are equal, Found is false and the other fields are NaN.
+// FindLevels searches for two levels in the logarithms of trial values. It divides the sorted sample by least squares,
+// as in two-means. The division counts if the groups are at least 5 % apart and if it explains more variance than the
+// best division of 99 % of normal samples of the same size. A single outlier can be a level. With fewer than six
+// values, with a value that is not finite, or if all values are equal, Found is false and the other fields are NaN.
 //
-// If a study ends before the rarer level occurs, its result is wrong and its interval is narrow. No test of the
-// study's own data can detect this.
+// If a study ends before the rarer level occurs, no test of its data can detect that the result is wrong.
 func FindLevels(logs []float64) Levels {
 	l := Levels{Low: math.NaN(), High: math.NaN(), Share: math.NaN(), Within: math.NaN()}
 	n := len(logs)

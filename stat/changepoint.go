@@ -14,10 +14,10 @@ const LeastSegment = 3
 // its run time grows with the square of the number of values.
 const MostPoints = 500
 
-// permutations is the number of permutations for a p value. The resolution of the p value is therefore 0.002.
+// permutations is the number of permutations for a p value, whose resolution is therefore 0.002.
 const permutations = 499
 
-// A ChangePoint is a position in a sequence where the distribution changes for at least LeastSegment values.
+// A ChangePoint is a position in a sequence where the distribution of the values changes.
 type ChangePoint struct {
 	Index int     // index of the first value of the new level
 	P     float64 // permutation p value, at most DiagnosticAlpha
@@ -29,16 +29,15 @@ type ChangePoint struct {
 }
 
 // ChangePoints finds changes in a sequence with the E-divisive method (Matteson & James, "A Nonparametric Approach for
-// Multiple Change Point Analysis of Multivariate Data", JASA 109, 2014), which MongoDB and Apache Otava also use to
-// detect regressions. logs contains the logarithms of a value over time, one for each run.
+// Multiple Change Point Analysis of Multivariate Data", JASA 109, 2014). logs contains the logarithms of a value over
+// time, one for each run.
 //
 // ChangePoints divides a segment at the position with the largest energy distance between the n values before it and
 // the m values after it (exponent 1, weighted by nm/(n+m)). The m values may end before the segment does, so that a
-// later change does not reduce the distance. The division counts if at most 1 % of the permutations of the segment have
-// an equal or larger distance. ChangePoints then examines both sides of the division. The only assumption is that,
-// without a change, all orders of the values are equally likely. Without a change, the probability of even one change
-// point is at most 1 %, for any length and distribution. It is higher if runs are similar to their neighbours (an aging
-// disk, a warming room).
+// later change does not reduce the distance. The division counts if its permutation p value is at most 1 %.
+// ChangePoints then divides both sides in the same way. Without a change, the probability of a false change point is at
+// most 1 %, if all orders of the values are equally likely. It is higher if runs are similar to their neighbours (an
+// aging disk, a warming room).
 //
 // With fewer than ten values, a change is rarely significant at this level. ChangePoints returns nil if a value is not
 // finite. The permutations have a fixed seed, so equal sequences have equal results.
@@ -80,8 +79,8 @@ func ChangePoints(logs []float64) []ChangePoint {
 	return found
 }
 
-// split returns the best division of xs and its p value. at is the index of the first value after the division, or 0 if
-// the division is not significant.
+// split returns the index of the first value after the best division of xs, or 0 if the division is not significant,
+// and its p value.
 func split(xs []float64) (at int, p float64) {
 	n := len(xs)
 	if n < 2*LeastSegment {
@@ -100,7 +99,7 @@ func split(xs []float64) (at int, p float64) {
 	beaten, allowed := 0, int(DiagnosticAlpha*(permutations+1))-1
 	for range permutations {
 		r.Shuffle(n, func(i, j int) { order[i], order[j] = order[j], order[i] })
-		// Allow for rounding: an arrangement with the same statistic must count.
+		// The factor allows for rounding: an order with the same statistic must count.
 		if _, q := e.best(order); q >= seen*(1-1e-12) {
 			if beaten++; beaten > allowed {
 				return 0, 1

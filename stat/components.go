@@ -6,9 +6,8 @@ import (
 	"math"
 )
 
-// Components contains the components of the variance of a setup's values: the variance between the seconds of a trial,
-// and the additional variance between trials. The values are, for example, logarithms of rates. Together the components
-// determine the best trial length.
+// Components contains the variance of a setup's values (for example, logarithms of rates) within trials, and the
+// additional variance between trials.
 type Components struct {
 	Within  float64 // variance of a second about its trial's mean, corrected for Lag1
 	Between float64 // variance of the trials' true means; below 0 if the seconds explain all of the variance
@@ -17,13 +16,12 @@ type Components struct {
 	Trials  int
 }
 
-// VarianceComponents splits the variance of trials[i][j], the j-th second of trial i. It uses the unbiased estimators
-// of Kalibera & Jones (Rigorous Benchmarking in Reasonable Time, ISMM'13, 6): Within is the mean of the trials'
-// variances. Between is the variance of the means of the trials minus the part that Within explains. Neighbouring
-// seconds are correlated, so Within is also multiplied by (1+φ)/(1−φ), the variance inflation of an AR(1) mean, and
-// corrected because correlated seconds vary less about their mean. The paper assumes independent seconds, for which
-// both factors are 1. VarianceComponents returns an error for fewer than two trials, for a trial with fewer than three
-// values, and for a value that is not finite.
+// VarianceComponents splits the variance of trials[i][j], the j-th second of trial i. It uses the estimators of
+// Kalibera & Jones (Rigorous Benchmarking in Reasonable Time, ISMM'13, 6): Within is the mean of the trials' variances,
+// and Between is the variance of the trials' means minus the part that Within explains. The paper assumes independent
+// seconds. Neighbouring seconds are correlated, so Within is also multiplied by (1+φ)/(1−φ), the variance inflation of
+// an AR(1) mean, and corrected because correlated seconds vary less about their mean. VarianceComponents returns an
+// error for fewer than two trials, for a trial with fewer than three values, and for a value that is not finite.
 func VarianceComponents(trials [][]float64) (Components, error) {
 	var c Components
 	if len(trials) < 2 {
@@ -48,8 +46,8 @@ func VarianceComponents(trials [][]float64) (Components, error) {
 	}
 	c.Trials, c.Seconds = len(trials), 1/inverse
 	c.Lag1 = math.Min(math.Max(lag, 0), maxLag)
-	// Correlated seconds vary less about their mean. The expected sum of squares is (n − inflation) times their
-	// variance. For independent seconds, it would be (n − 1) times their variance.
+	// The expected sum of squares about the mean is (n − inflation) times the variance. For independent seconds, it
+	// would be (n − 1) times the variance.
 	n, inflation := c.Seconds, (1+c.Lag1)/(1-c.Lag1)
 	c.Within = within * inflation * (n - 1) / math.Max(n-inflation, n/4)
 	_, sd := meanSD(means)
@@ -57,8 +55,7 @@ func VarianceComponents(trials [][]float64) (Components, error) {
 	return c, nil
 }
 
-// maxLag is the upper limit of the estimate of φ, and thus limits the inflation. Ten seconds contain almost no
-// information about a larger φ.
+// maxLag is the upper limit of the estimate of φ. Ten seconds contain almost no information about a larger φ.
 const maxLag = 0.95
 
 var errLength = errors.New("trial length: the bounds are not 0 < least ≤ most")
@@ -80,7 +77,7 @@ func TrialLength(c Components, setup, least, most float64) (float64, error) {
 		if c.Within > 0 {
 			return most, nil
 		}
-		return least, nil // all values are equal
+		return least, nil
 	}
 	return math.Min(math.Max(math.Sqrt(setup*c.Within/c.Between), least), most), nil
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// The estimates match the simulated components.
 func TestVarianceComponents(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 9))
 	for _, c := range []struct{ between, within, phi float64 }{

@@ -29,9 +29,8 @@ func Merge(hs ...iotax.Histogram) iotax.Histogram {
 	return out
 }
 
-// Add returns the sum of a and b. The bins of a must be in ascending order of their values. Add may modify the bins of
-// a, so the caller must not use a afterwards. Load generators use a fixed set of bins, so most of the values in b
-// usually exist in a already.
+// Add returns the sum of a and b. The bins of a must be in ascending order of their values. Add may modify them, so the
+// caller must not use a afterwards.
 func Add(a, b iotax.Histogram) iotax.Histogram {
 	bins, sum := b.Bins, a.Bins
 	for i := 1; i < len(bins); i++ {
@@ -61,7 +60,7 @@ func Add(a, b iotax.Histogram) iotax.Histogram {
 
 func byValue(a, b iotax.Bin) int { return cmp.Compare(a.Value, b.Value) }
 
-// addBins appends the sum of a and b to `to`. a and b must be sorted. It omits empty bins.
+// addBins appends the sum of the sorted bins a and b to `to`. It omits empty bins.
 func addBins(to, a, b []iotax.Bin) []iotax.Bin {
 	for len(a) > 0 || len(b) > 0 {
 		var bin iotax.Bin
@@ -81,8 +80,8 @@ func addBins(to, a, b []iotax.Bin) []iotax.Bin {
 
 // Quantile returns the q quantile of a histogram by nearest rank: the smallest value with at least q·n observations at
 // or below it (Hyndman & Fan 1996, type 1). The bins must be in ascending order. ok reports whether at least MinBeyond
-// observations are beyond that rank, on the side of the nearer tail. The value is NaN if the histogram is empty or q is
-// outside [0, 1].
+// observations are beyond that rank, in the nearer tail. The value is NaN if the histogram is empty or q is outside [0,
+// 1].
 func Quantile(h iotax.Histogram, q float64) (value float64, ok bool) {
 	n, rank := rankOf(h, q)
 	if rank == 0 {
@@ -97,8 +96,8 @@ func Quantile(h iotax.Histogram, q float64) (value float64, ok bool) {
 	return math.NaN(), false
 }
 
-// Beyond returns the number of observations beyond the q quantile, on the side of the nearer tail. It returns 0 if
-// the histogram is empty or q is outside [0, 1].
+// Beyond returns the number of observations beyond the q quantile, in the nearer tail. It returns 0 if the histogram is
+// empty or q is outside [0, 1].
 func Beyond(h iotax.Histogram, q float64) int {
 	n, rank := rankOf(h, q)
 	return int(min(n-rank, rank))

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// A memo caches results that are slow to compute. Reading takes no lock and does not allocate (a sync.Map would
-// allocate for every key). Writing copies the map, so use a memo only for few keys.
+// A memo caches results that are slow to compute. Reading takes no lock and does not allocate. Writing copies the map,
+// so use a memo only for few keys.
 type memo[K comparable, V any] struct {
 	read atomic.Pointer[map[K]V]
 	mu   sync.Mutex

@@ -8,9 +8,8 @@ import (
 	"iotax"
 )
 
-// A Pairing collects the trials of one workload in any order. From each trial, it keeps only the data that its methods
-// need, such as the value, and the histogram if the metric is a quantile. A run with thousands of rounds can therefore
-// compute its pairs after each round.
+// A Pairing collects the trials of one workload in any order. It keeps only the data that its methods need, so that a
+// run with thousands of rounds can compute its pairs after each round.
 type Pairing struct {
 	Metric   string // the metric to pair
 	SetAside bool   // omit rounds with a trial that the function SetAside would discard
@@ -23,7 +22,6 @@ type Pairing struct {
 	kept    []kept
 }
 
-// kept contains the data that a Pairing keeps of one trial.
 type kept struct {
 	value  float64 // NaN if the trial has no value
 	tail   *Tail   // nil unless the metric is a quantile and the trial has its histogram
@@ -88,8 +86,8 @@ func (p *Pairing) Pairs(baseline, target string) (base, other []float64, better 
 }
 
 // Sides returns the values of Pairs and the start of each pair. If the metric is a quantile, it also returns the tails
-// of the trials that have the histogram. They correspond to the values only if all of these trials have it. values and
-// tails have the baseline at index 0 and the target at index 1.
+// of the trials that have the histogram. The tails correspond to the values only if all of these trials have it. values
+// and tails have the baseline at index 0 and the target at index 1.
 func (p *Pairing) Sides(baseline, target string) (values [2][]float64, tails [2][]Tail, starts []int, better iotax.Better) {
 	pairs, better := p.pairs(baseline, target)
 	for _, pair := range pairs {

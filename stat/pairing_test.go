@@ -50,7 +50,7 @@ func TestPairingIsPairsOfTrialsSetAside(t *testing.T) {
 	})
 }
 
-// naivePairs implements the definition of Pairs directly: it examines one round after another.
+// naivePairs implements the definition of Pairs directly.
 func naivePairs(trials []*iotax.Trial, baseline, target string) (base, other []float64, better iotax.Better) {
 	for round := range len(trials) + 100 {
 		var b, o []float64

@@ -27,8 +27,7 @@ func (e *TooFewBeyond) Error() string {
 	return s
 }
 
-// Hint returns a hint for the user. It proposes a trial length if trial, the current length, is positive and Longer is
-// finite.
+// Hint returns a hint for the user. trial is the current trial length, or 0 if it is unknown.
 func (e *TooFewBeyond) Hint(trial time.Duration) string {
 	if math.IsInf(e.Longer, 1) || trial <= 0 {
 		return "use longer trials (`--trial`)"
@@ -39,27 +38,22 @@ func (e *TooFewBeyond) Hint(trial time.Duration) string {
 // QuantileName returns the name of a quantile: "p99.9" for 0.999.
 func QuantileName(q float64) string { return "p" + strconv.FormatFloat(100*q, 'g', 6, 64) }
 
-// QuantileRatio estimates the ratio between a latency quantile of a target and the same quantile of the baseline.
-// baseline[i] and target[i] are from the i-th valid round, in round order. Like every Effect, the result is oriented: 2
-// means half the latency.
+// QuantileRatio estimates the ratio between a latency quantile of a target and of the baseline. baseline[i] and
+// target[i] are from the i-th valid round. The result is oriented: 2 means half the latency.
 //
-// If each trial has MinBeyond I/Os beyond the quantile, QuantileRatio uses one log ratio of quantiles per round, as for
-// any value (Estimate). If trials have fewer, it pools successive rounds into groups of about equal size. It forms as
-// many groups as possible in which both sides have MinBeyond I/Os beyond the quantile, but at least LeastTrials groups.
-// With several starts, each start is a group instead. Each group contributes one log ratio of the quantiles of the
-// merged histograms. The groups correspond to the batches of a queueing simulation (Seila 1982, A batching approach to
-// quantile estimation). They consist of whole rounds, so that I/Os from the same trial never count as replicates. N is
-// the number of groups. QuantileRatio returns a *TooFewBeyond if the number of groups times the smallest number of I/Os
-// beyond the quantile in a group is less than MinBeyond. With fewer than o.Least groups, the result has an estimate and
-// no bounds.
+// If each trial has MinBeyond I/Os beyond the quantile, QuantileRatio uses one log ratio of quantiles per round.
+// Otherwise it pools successive rounds into groups of about equal size. It forms as many groups as possible in which
+// both sides have MinBeyond I/Os beyond the quantile, but at least LeastTrials groups. With several starts, each start
+// is a group instead. Each group contributes one log ratio of the quantiles of the merged histograms, as a batch of a
+// queueing simulation does (Seila 1982, A batching approach to quantile estimation). N is the number of groups.
+// QuantileRatio returns a *TooFewBeyond if the number of groups times the smallest number of I/Os beyond the quantile
+// in a group is less than MinBeyond. With fewer than o.Least groups, the result has an estimate and no bounds.
 //
-// QuantileRatio makes no assumption about the shape of the latency distribution. Within a trial, latencies may be
-// correlated in any way. The result is the ratio of the geometric means of the groups' quantiles. If trials differ
-// much (in their state, or in the number of stalls), it is not the ratio of the quantiles of all I/Os together,
-// unless the trials of both sides differ in the same way.
+// Latencies within a trial may have any distribution and correlation. The result is the ratio of the geometric means of
+// the groups' quantiles. If trials differ much (in their state, or in the number of stalls), it is not the ratio of the
+// quantiles of all I/Os together, unless the trials of both sides differ in the same way.
 //
-// A quantile is interpolated within its bin as for grouped data, if the bin is a small part of the tail beyond it.
-// The uncertainty within the bins widens the interval on both ends (see logQuantile).
+// The unknown position of the quantile within its bin widens the interval on both ends (see logQuantile).
 func QuantileRatio(baseline, target []iotax.Histogram, q float64, o Options) (Effect, error) {
 	d, err := PairTails([2][]Tail{Tails(baseline, q), Tails(target, q)}, q, &o)
 	if err != nil {
@@ -71,13 +65,12 @@ func QuantileRatio(baseline, target []iotax.Histogram, q float64, o Options) (Ef
 // A Tail contains the data of a trial for the ratio of a quantile.
 type Tail struct {
 	Log    float64 // logarithm of the quantile of the trial, even with fewer than MinBeyond I/Os beyond it; NaN if the quantile is not positive
-	Hidden float64 // maximum error of Log; see logQuantile
+	Hidden float64 // maximum error of Log
 	N      float64 // number of I/Os
 	Bins   []iotax.Bin
 }
 
-// TailOf returns the tail of a trial with these bins. The bins must be in ascending order. The tail keeps a reference
-// to the bins.
+// TailOf returns the tail of a trial with these bins, which must be in ascending order. The tail refers to the bins.
 func TailOf(bins []iotax.Bin, q float64) (t Tail) {
 	var n uint64
 	for i := range bins {
@@ -108,7 +101,6 @@ func (t *Tail) Pool(bins []iotax.Bin, least float64) {
 	}
 }
 
-// Tails returns the tail of each histogram.
 func Tails(hs []iotax.Histogram, q float64) []Tail {
 	out := make([]Tail, len(hs))
 	for i, h := range hs {
@@ -117,7 +109,7 @@ func Tails(hs []iotax.Histogram, q float64) []Tail {
 	return out
 }
 
-// beyond returns how many of n I/Os are beyond the quantile, on the side of the nearer tail.
+// beyond returns how many of n I/Os are beyond the quantile, in the nearer tail.
 func beyond(n, q float64) float64 { return math.Min(1-q, q) * n * (1 + 1e-12) } // the factor makes 0.1·1000 exactly 100
 
 // PairTails returns the log ratios that QuantileRatio uses, one per group of rounds. It sets o.Hidden, and clears
@@ -176,7 +168,7 @@ func boundsOf(starts []int) (bounds []int) {
 	return append(bounds, len(starts))
 }
 
-// groupsOf returns the number of groups of successive rounds for pooling. beyond contains, for each round, the number
+// groupsOf returns the number of groups of successive rounds for pooling. `beyond` contains, for each round, the number
 // of I/Os beyond the quantile. If possible, each group has at least MinBeyond of them. Otherwise there are `least`
 // groups, or one per round if there are fewer rounds. groupsOf returns a *TooFewBeyond if the number of groups times
 // the I/Os beyond the quantile in the smallest group is less than MinBeyond.
@@ -191,8 +183,8 @@ func groupsOf(beyond []float64, q float64, least int) (int, error) {
 	return groups, nil
 }
 
-// GroupQuantiles returns the quantile of each group of successive trials. It pools them like QuantileRatio, in at least
-// `least` groups, or in one group per trial if there are fewer trials.
+// GroupQuantiles returns the quantile of each group of successive trials. It forms at least `least` groups, or one per
+// trial if there are fewer trials.
 func GroupQuantiles(of []Tail, q float64, least int) ([]float64, error) {
 	have := make([]float64, len(of))
 	for i := range of {
@@ -214,7 +206,7 @@ func together(of []Tail, q float64) (value, hidden float64) {
 	return logQuantile(of, q)
 }
 
-// smallest divides xs into groups of successive elements, and returns the smallest sum of a group.
+// smallest divides xs into groups of successive elements and returns the smallest sum of a group.
 func smallest(xs []float64, groups int) float64 {
 	least := math.Inf(1)
 	for g := range groups {
@@ -223,16 +215,14 @@ func smallest(xs []float64, groups int) float64 {
 	return least
 }
 
-// logQuantile returns the logarithm of the q quantile of all I/Os of some trials, and its maximum error. The error
-// exists because histograms contain only the bin of each I/O. value is NaN if the quantile is not positive. Bins extend
+// logQuantile returns the logarithm of the q quantile of all I/Os of some trials, and its maximum error. It has an
+// error because histograms contain only the bin of each I/O. value is NaN if the quantile is not positive. Bins extend
 // halfway to their neighbours, but at most by HistogramError.
 //
 // If the distribution is wide compared with the bin, linear interpolation within the bin is nearly exact. It uses the
-// rank q·n (Hazen; Hyndman & Fan 1996, type 5), which is unbiased in an exponential tail. If the bin is a peak, as
-// for a device that always takes the same time, the quantile may be anywhere in the bin. The result is then the
-// middle, and hidden is half the width of the bin. peak ranges from 0 (no peak) to 1, and the result is interpolated
-// between the two cases. peak is large if the smaller neighbour has far fewer observations than the bin. It is
-// reduced if the bin has less than a tenth of the observations beyond the quantile.
+// rank q·n (Hazen; Hyndman & Fan 1996, type 5), which is unbiased in an exponential tail. If the bin is a peak (a
+// device that always takes the same time), the quantile may be anywhere in the bin. The value is then the middle of the
+// bin, and hidden is half its width. The variable peak, from 0 to 1, interpolates between the two cases.
 func logQuantile(of []Tail, q float64) (value, hidden float64) {
 	rest, n := make([][]iotax.Bin, len(of)), 0.
 	for i, t := range of {

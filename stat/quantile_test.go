@@ -137,8 +137,8 @@ func TestTooFewBeyond(t *testing.T) {
 	}
 }
 
-// All latencies of a device that always takes the same time are in one bin. The interval is as wide as that bin: it
-// must contain every ratio that could produce such histograms, and p must not show a difference.
+// If all latencies are in one bin, the interval contains every ratio that could produce such histograms, and p shows no
+// difference.
 func TestQuantileRatioWithinOneBin(t *testing.T) {
 	one := slices.Repeat([]iotax.Histogram{histogramOf(map[float64]uint64{fioBin(100_100): 50_000})}, 8)
 	for _, q := range []float64{.5, .99} {

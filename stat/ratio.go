@@ -16,22 +16,19 @@ import (
 // An Effect is an estimated ratio with its intervals. It compares a target with the baseline, paired by round, or two
 // samples that were not interleaved. The ratio is oriented: for every metric, 2 means twice as good.
 type Effect struct {
-	// Interval contains the estimate exp(mean). Its bounds are the hull of T and Rank. N is the number of rounds, or of
-	// starts if they are too few for an interval (see Options.Starts). For two samples, N is the size of the smaller
-	// one.
+	// Interval contains the estimate exp(mean). Its bounds are the hull of T and Rank. N is the number of rounds, of
+	// starts if they are too few for an interval (see Options.Starts), or of values of the smaller of two samples.
 	Interval
 
-	HodgesLehmann float64  // exp(median of the Walsh averages, or of all differences): an estimate that is robust to outliers
+	HodgesLehmann float64  // exp(median of the Walsh averages, or of all differences), which is robust to outliers
 	T             Interval // exp of the paired t interval, or of Welch's interval
 	Rank          Interval // exp of the signed-rank interval, or of the rank-sum interval
 
 	// Exact reports whether Rank has the requested level. If not (six rounds at 97.2 %, or three values against three
-	// at 95 %), its bounds are the whole range of the values. The hull then has its level for normal noise, but not
-	// for other noise.
+	// at 95 %), Rank is the whole range, and the hull has its level only for normal noise.
 	Exact bool
 
-	// P is the largest alpha at which the hull still contains 1; see EffectP and ChangeP. It is NaN without an
-	// interval.
+	// P is the largest alpha at which the hull contains 1 (see EffectP and ChangeP), or NaN without an interval.
 	P float64
 
 	SD float64 // sample standard deviation of the log ratios, not widened; NaN for one round or unpaired samples
@@ -43,7 +40,7 @@ type Effect struct {
 // A drift between the samples affects the estimate, but not the interval.
 type Change = Effect
 
-// MarshalJSON encodes the interval, n, the Hodges-Lehmann estimate, p, and Starts if it is set.
+// MarshalJSON encodes the fields that are part of the JSON report.
 func (e Effect) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Estimate      iotax.Number `json:"estimate"`
@@ -71,29 +68,26 @@ type Options struct {
 	// Least is the minimum number of rounds, or of values on each side, for an interval. 0 means LeastTrials.
 	Least int
 
-	// Hidden is the maximum error of the mean of d, which exists because only the bins of the observations are known
-	// (see PairTails). Both bounds move outwards by Hidden.
+	// Hidden is the maximum error of the mean of d that comes from the bins of histograms (see PairTails). Both bounds
+	// move outwards by Hidden.
 	Hidden float64
 
-	// Starts contains the start in which each element of d was measured (iotax.Trial.StartIndex). If there are
-	// several starts, the interval also covers the variation between starts: the estimate is the mean of the starts'
-	// means, and the hull covers the t and signed-rank intervals of these means and of the rounds. Some effects are
-	// random per start and last until the next one, such as the placement of a file. The rounds of one start then
-	// resemble each other more than rounds of different starts.
+	// Starts contains the start in which each element of d was measured (iotax.Trial.StartIndex). If there are several
+	// starts, the interval also covers the variation between starts: the estimate is the mean of the starts' means, and
+	// the hull covers the t and signed-rank intervals of these means and of the rounds. Some effects, such as the
+	// placement of a file, are random but last for a whole start.
 	//
-	// Suppose that such an effect has two values, and that each start has either of them. If all starts of a run have
-	// the same value by chance, their means agree, and the interval of these means does not cover the other value. With
-	// six starts and equally likely values, this happens in 3 % of runs. It is more likely with fewer starts. Fewer
-	// than Least starts that agree (StartSpread.Agree) therefore have no interval, and N is the number of starts. The
-	// interval of starts that differ is wide enough, because t has few degrees of freedom.
+	// If such an effect has two values, all starts of a run may have the same one by chance, and their interval then
+	// does not cover the other. With six starts and equally likely values, this happens in 3 % of runs, and with fewer
+	// starts more often. Fewer than Least starts that agree (StartSpread.Agree) therefore have no interval, and N is
+	// the number of starts.
 	Starts []int
 }
 
 func (o Options) tooFew(n int) bool { return n < max(2, cmp.Or(o.Least, LeastTrials)) }
 
-// Pair returns the log ratios d_b = ln(target_b/baseline_b), negated if less is better, so that a positive d is an
-// improvement. The slices are paired by round. It returns an error if the lengths differ, or if a value has no
-// logarithm (zero, negative, NaN or infinite). The error names the first such value.
+// Pair returns the log ratios ln(target/baseline), negated if less is better, so that a positive d is an improvement.
+// It returns an error if the lengths differ, or if a value is not positive and finite.
 func Pair(baseline, target []float64, better iotax.Better) ([]float64, error) {
 	if len(baseline) != len(target) {
 		return nil, fmt.Errorf("pair rounds: %d values of the baseline, %d of the target", len(baseline), len(target))
@@ -115,8 +109,7 @@ func Pair(baseline, target []float64, better iotax.Better) ([]float64, error) {
 	return d, nil
 }
 
-// logarithms returns the logarithms of a sample. op names the operation in errors. The error names the first value
-// without a logarithm.
+// logarithms returns the logarithms of a sample. op and sample name the operation and the sample in errors.
 func logarithms(op, sample string, xs []float64) ([]float64, error) {
 	out := make([]float64, len(xs))
 	for i, x := range xs {
@@ -128,11 +121,10 @@ func logarithms(op, sample string, xs []float64) ([]float64, error) {
 	return out, nil
 }
 
-// Ratio returns the ratio of target to baseline, paired by round and oriented so that higher is better. The estimate
-// is exp of the mean log ratio. The bounds are the hull of the paired t interval and the exact Wilcoxon signed-rank
-// interval at level 1−alpha. The hull has its level for normal noise and for symmetric noise. With fewer than
-// LeastTrials rounds, the result has an estimate without bounds. It is an error if there are no rounds, if the
-// lengths differ, or if a value has no logarithm. Effect describes both intervals.
+// Ratio returns the ratio of target to baseline, paired by round and oriented so that higher is better. The estimate is
+// exp of the mean log ratio. The bounds are the hull of the paired t interval and the exact Wilcoxon signed-rank
+// interval at level 1−alpha. With fewer than LeastTrials rounds, the result has an estimate without bounds. It is an
+// error if there are no rounds, if the lengths differ, or if a value is not positive and finite.
 func Ratio(baseline, target []float64, better iotax.Better, alpha float64) (Interval, error) {
 	d, err := Pair(baseline, target, better)
 	if err != nil {
@@ -155,7 +147,7 @@ func Mean(d []float64, o Options) (Interval, error) {
 	return Interval{h.mean, math.Min(h.mean-h.half, h.lo), math.Max(h.mean+h.half, h.hi), h.n}, err
 }
 
-// Estimate returns the Effect of the log ratios d (see Pair). The result does not depend on their order.
+// Estimate returns the Effect of the log ratios d (see Pair).
 func Estimate(d []float64, o Options) (Effect, error) {
 	h, err := hull(d, o)
 	if err != nil {
@@ -170,14 +162,13 @@ func Estimate(d []float64, o Options) (Effect, error) {
 	return e, nil
 }
 
-// EffectP returns the largest alpha at which the hull of Estimate contains ratio. This is a two-sided p value for the
-// hypothesis that ratio is the true ratio: the larger of the p values of the paired t test, widened like the interval,
-// and of the signed-rank test. The signed-rank test counts the Walsh averages on either side of ratio, like the
-// interval, so that the two agree if there are ties. Outside the range of d, no signed-rank interval contains ratio,
-// and EffectP uses only the t test. Ranks of six rounds cannot give a p value below 0.031, so Holm's adjustment over
-// many cells would otherwise find nothing. EffectP is NaN for fewer than two rounds, and for invalid arguments such as
-// a ratio that is not positive. With o.Hidden, it is the largest p value of any ratio within that distance on the
-// logarithmic scale. With o.Starts, it is at least the p value of either test over the means of the starts.
+// EffectP returns the largest alpha at which the hull of Estimate contains `ratio`. This is a two-sided p value for the
+// hypothesis that `ratio` is the true ratio: the larger of the p values of the paired t test, widened like the
+// interval, and of the signed-rank test. Outside the range of d, no signed-rank interval contains `ratio`, and EffectP
+// uses only the t test. Ranks of six rounds cannot give a p value below 0.031, so Holm's adjustment over many cells
+// would otherwise find nothing. EffectP is NaN for fewer than two rounds, and for invalid arguments such as a ratio
+// that is not positive. With o.Hidden, it is the largest p value of any ratio within that distance on the logarithmic
+// scale. With o.Starts, it also covers both tests over the means of the starts.
 func EffectP(d []float64, ratio float64, o Options) float64 {
 	mu := math.Log(ratio)
 	if len(d) < 2 || notFinite(mu) || slices.ContainsFunc(d, notFinite) {
@@ -228,8 +219,7 @@ func Widening(phi float64) float64 {
 	return math.Sqrt((1 + phi) / (1 - phi))
 }
 
-// logHull is the interval of a mean log ratio and its parts, before exponentiation. half, lo and hi are NaN if
-// there is no interval.
+// logHull contains the parts of an Effect on the logarithmic scale. half, lo and hi are NaN if there is no interval.
 type logHull struct {
 	n        int
 	mean, sd float64

@@ -35,8 +35,7 @@ func TestSignedRankTable(t *testing.T) {
 	}
 }
 
-// The bounds of signedRankInterval are the k-th smallest and the k-th largest of all Walsh averages, although it
-// computes only a few of them.
+// The results of signedRankInterval, hodgesLehmann and walshP match those from a list of all Walsh averages.
 func TestWalshBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.OneOf(rapid.IntRange(1, 45), rapid.SampledFrom([]int{128, 150, exactLimit + 1})).Draw(t, "n")
@@ -143,8 +142,7 @@ func TestSmallSamples(t *testing.T) {
 	if err != nil || !e.Exact {
 		t.Errorf("six rounds at 31/32: %+v, %v", e, err)
 	}
-	// At α′, the coverage of the range of six rounds is slightly below 1 − α′. The study as a whole still has a
-	// coverage of 95 %.
+	// At α′, the coverage of the range of six rounds is slightly below 1 − α′.
 	w, err := Estimate(append(five, .1), Options{Alpha: AlphaPerLook})
 	if err != nil || w.Exact || w.Rank != e.Rank {
 		t.Errorf("six rounds at a look: %+v, %v", w, err)
@@ -286,7 +284,7 @@ func TestEffectProperties(t *testing.T) {
 }
 
 // EffectP agrees with the interval of Estimate for different numbers of rounds, with ties, and where the signed-rank
-// interval cannot reach its level. If baseline and target are swapped, 1/ratio has the p value that ratio had before.
+// interval cannot reach its level. Swapping baseline and target inverts the ratio and keeps the p value.
 func TestEffectPAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var d []float64
@@ -383,7 +381,7 @@ func TestCoverage(t *testing.T) {
 			}
 		}
 	}
-	// The simulation detects a stop rule that is known to be wrong.
+	// The simulation detects a wrong stop rule.
 	if c := coverage(1, .05, peeking); c.Hi > .90 {
 		t.Errorf("peeking covers %.4f [%.4f, %.4f]: the simulation sees nothing", c.Estimate, c.Lo, c.Hi)
 	}
@@ -413,8 +411,7 @@ func TestFalseVerdicts(t *testing.T) {
 }
 
 // BenchmarkStudy100x30 evaluates a study with 100 cells, 30 rounds and three metrics: a rate, p99 of trials with enough
-// I/Os, and p99.9, which pools three rounds. For the quantiles, it includes all steps from the histograms to the
-// verdict.
+// I/Os, and p99.9, which pools rounds.
 func BenchmarkStudy100x30(b *testing.B) {
 	const cells, n = 100, 30
 	r := rand.New(rand.NewPCG(1, 1))

@@ -92,8 +92,8 @@ func TestAlpha(t *testing.T) {
 	}
 }
 
-// TestAlphaTable recomputes a part of the table. With α′, the intervals at the default interim analyses cover 95 % at
-// the worst noise, with a correlation that mirrored rounds can have. With α = 0.05, their coverage is lower.
+// TestAlphaTable recomputes a value of the table. With α′, the intervals cover 95 % at the worst of four noise levels,
+// with a correlation that mirrored rounds can have. With α = 0.05, their coverage is lower.
 func TestAlphaTable(t *testing.T) {
 	const studies, mirrored = 20000, .15
 	worst := func(alpha float64) Interval {

@@ -6,13 +6,11 @@ import (
 )
 
 // A Search finds the highest load that meets a condition, by trying one load after another. Low loads meet the
-// condition and high loads miss it. Near the limit, a load may do either. Any answer may be wrong: during a stall, a
-// low load misses the condition. Search is therefore a probabilistic bisection (Horstein 1963; Waeber, Frazier and
-// Henderson 2013). It divides the logarithm of the load into many cells and stores, for each cell, the probability
-// that the cell contains the limit. It tries the median of this distribution and assumes that an answer is correct
-// with probability searchTrust. Unlike in plain bisection, later answers can correct a wrong one.
-//
-// The results of several searches give an interval for a limit.
+// condition and high loads miss it, but any answer may be wrong: during a stall, a low load misses the condition.
+// Search is therefore a probabilistic bisection (Horstein 1963; Waeber, Frazier and Henderson 2013). It divides the
+// logarithm of the load into many cells and stores, for each cell, the probability that the cell contains the limit. It
+// tries the median of this distribution and assumes that an answer is correct with probability searchTrust. Unlike in
+// plain bisection, later answers can correct a wrong one.
 type Search struct {
 	from, cell   float64 // logarithms: lower end of the cells, and cell width
 	mass         []float64
@@ -27,9 +25,8 @@ const (
 	searchTrust = .95
 )
 
-// NewSearch starts a search between the loads lo and hi, both multiplied by a random factor from 1/1.33 to 1.33 that
-// depends on seed. Searches with different seeds therefore try different loads, so that the grid of loads causes no
-// bias.
+// NewSearch starts a search between the loads lo and hi. It multiplies both by the same factor from 1/1.33 to 1.33,
+// which depends on seed, so that the grid of loads causes no bias over several searches.
 func NewSearch(lo, hi float64, seed uint64) *Search {
 	shift := math.Log(1.33) * (2*rand.New(rand.NewPCG(seed, 0)).Float64() - 1)
 	s := &Search{from: math.Log(lo) + shift, cell: math.Log(hi/lo) / searchCells, mass: make([]float64, searchCells), lowest: math.Inf(1)}

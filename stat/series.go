@@ -25,8 +25,8 @@ type Steady struct {
 	Means   []float64 // of the sub-windows, in order
 }
 
-// SteadyState applies SNIA's criterion to a per-second series: the range of the means of five equal sub-windows is at
-// most 20 % of their mean, and the least-squares line through them rises or falls by at most 10 % of their mean (SNIA
+// SteadyState applies SNIA's criterion to a per-second series: the range of the means of five equal sub-windows, and
+// the rise or fall of the least-squares line through them, are at most SteadyRange and SteadySlope of their mean (SNIA
 // SSS PTS 2.0.2, definition of steady state, with sub-windows instead of rounds). The means are weighted by time,
 // because fio's last interval may have a different length. The series needs at least five intervals and a positive
 // mean.
@@ -70,8 +70,8 @@ type Step struct {
 	F             float64 // F statistic of two levels against one
 }
 
-// stepF is the minimum F statistic of a step. The split is chosen to maximize F, so Fisher's tables do not apply.
-// The asymptotic 1 % value for a break at an unknown time is 12.2 (Andrews 1993, table I, 15 % trimmed). Twice that
+// stepF is the minimum F statistic of a step. The split is chosen to maximize F, so Fisher's tables do not apply. The
+// asymptotic 1 % value for a break at an unknown time is 12.2 (Andrews 1993, table I, 15 % trimmed). About twice that
 // value keeps false alarms near 1 % for windows of ten seconds with correlated seconds.
 const stepF = 25
 
@@ -148,8 +148,8 @@ type WarmUp struct {
 	Over   bool    // false if the series never settled; see MSER5
 }
 
-// minBatches is the number of batches at the end of a series that MSER5 never cuts, because the statistic is erratic
-// there. A series needs twice as many batches.
+// minBatches is the number of batches at the end of a series that MSER5 does not cut, because the statistic is erratic
+// there.
 const minBatches = 5
 
 // warmShift is the minimum change of the mean for a late cut to count. On steady noise, the minimum of the
@@ -175,7 +175,6 @@ func MSER5(s iotax.Series) WarmUp {
 	for i := 0; i+size <= len(iv); i += size {
 		ys = append(ys, meanOver(iv, iv[i].from, iv[i+size-1].to))
 	}
-	// Go backwards from the end, so that each cut takes constant time.
 	bestD, best := 0, math.Inf(1)
 	var n, m, ss float64
 	for d := len(ys) - 1; d >= 0; d-- {

@@ -81,8 +81,8 @@ func walshP(d []float64, mu float64) float64 {
 	return math.Min(1, 2*rankTail(len(d), min(w.atMost(mu), w.len()-w.atMost(math.Nextafter(mu, math.Inf(-1))))))
 }
 
-// signedRankInterval returns the interval that inverts the signed-rank test at level alpha: from the k-th smallest to
-// the k-th largest Walsh average (dᵢ+dⱼ)/2, i ≤ j. With ties, the closed interval has at least its level (Lehmann,
+// signedRankInterval inverts the signed-rank test at level alpha: the interval goes from the k-th smallest to the k-th
+// largest Walsh average (dᵢ+dⱼ)/2, i ≤ j. With ties, the closed interval has at least its level (Lehmann,
 // Nonparametrics, 4.2). If no bounded interval has the level, it returns the whole range and exact is false.
 func signedRankInterval(d []float64, alpha float64) (lo, hi float64, exact bool) {
 	var small [32]float64 // on the stack, because simulations call this a million times

@@ -30,8 +30,8 @@ func (s Sample) about(level float64) float64 {
 // A Slowdown compares two hypotheses about a candidate: that it has the slowdown of the slow versions, and that it
 // is as fast as the reference. Both fields are log likelihood ratios. Positive values support the slowdown.
 type Slowdown struct {
-	Odds float64 // averaged over slowdown sizes in geometric steps, which begin below the minimum size
-	Most float64 // the largest ratio at any of these sizes that is at least the minimum size
+	Odds float64 // averaged over slowdown sizes, which begin below the minimum size
+	Most float64 // the largest ratio over the sizes that are not below the minimum size
 }
 
 // MaxSlowdown is the largest slowdown that Slowed considers, as a ratio.
@@ -40,14 +40,13 @@ const MaxSlowdown = 16
 // slowdownSizes is the number of sizes in the average.
 const slowdownSizes = 64
 
-// Slowed tests a candidate by its log ratios to the reference. slow contains the log ratios of versions with the
-// slowdown, and fast contains the log ratios of versions without it. slow and fast may be empty. The slowdown is at
-// least `least`, a ratio above 0 (0.05 is 5 %), and has the same size in all slow versions. The noise is assumed to
-// be normal with the same unknown σ in all rounds, with Jeffreys' prior 1/σ.
+// Slowed tests a candidate by its log ratios to the reference. `slow` contains the log ratios of versions with the
+// slowdown, and `fast` those of versions without it. Both may be empty. The slowdown is at least `least`, a ratio above
+// 0 (0.05 is 5 %), and has the same size in all slow versions. The noise is assumed to be normal with the same unknown
+// σ in all rounds, with Jeffreys' prior 1/σ.
 //
 // Without a slowdown, the probability that Odds ever reaches ln(1/α) is at most about α, however often it is computed
-// (Ville's inequality). With a slowdown, the probability that Most ever falls to ln α is at most about α. The tests of
-// internal/bisect simulate whole searches.
+// (Ville's inequality). With a slowdown, the probability that Most ever falls to ln α is at most about α.
 func Slowed(candidate, fast, slow Sample, least float64) (Slowdown, error) {
 	if !(least > 0 && least < MaxSlowdown-1) {
 		return Slowdown{}, errors.New("weigh a slowdown: the least slowdown must be above 0 and below 16-fold")

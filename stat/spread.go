@@ -27,8 +27,8 @@ const DepthReached = 0.80
 const TooNoisy = "too noisy"
 
 // PlusMinus formats the half width of the interval of a ratio with `digits` significant digits, or as an integer if
-// that needs more digits: "± 3 %". half is a ratio (0.05 is 5 %). If it is below 0.1 %, PlusMinus prints 0.1 %. If it
-// is above 100 % or NaN, PlusMinus prints "wider than ± 100 %".
+// that needs more digits: "± 3 %". half is a ratio (0.05 is 5 %). PlusMinus prints at least 0.1 %, and "wider than ±
+// 100 %" if half is above 1 or NaN.
 func PlusMinus(half float64, digits int) string {
 	if !(half <= 1) {
 		return "wider than ± 100 %"

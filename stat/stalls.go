@@ -12,9 +12,9 @@ var AboveBounds = []float64{0.01, 0.1, 1}
 
 const (
 	stallTimes  = 10   // minimum latency of a stall, in multiples of the median latency
-	browned     = 0.9  // if slow I/Os are this share of an interval's I/Os, and their latencies add up to this share of its length, the whole interval is a stall
+	browned     = 0.9  // an interval is a stall if slow I/Os are at least this share of its I/Os, and their latencies add up to at least this share of its length
 	brownBound  = 0.1  // s; minimum latency of the slow I/Os in such an interval
-	nearby      = 1.05 // maximum distance of a periodic stall from its expected time, in median interval lengths; above 1 because the lengths vary slightly
+	nearby      = 1.05 // maximum distance of a periodic stall from its expected time, in median interval lengths, which vary slightly
 	chanceStall = 0.05 // maximum probability that stalls at random times look periodic
 )
 
@@ -101,9 +101,9 @@ func stallsAbove(intervals []iotax.Interval, least float64) (at []float64) {
 	return at
 }
 
-// brownout returns the length of the longest period in which nearly all I/Os took longer than bound and at least
-// one I/O was in flight. It includes time without completed I/Os if an I/O that ended afterwards took longer than
-// that time.
+// brownout returns the length of the longest period in which nearly all I/Os took longer than bound and at least one
+// I/O was in flight. It includes a gap between two intervals if an I/O of the second interval took at least as long as
+// the gap.
 func brownout(intervals []iotax.Interval, bound float64) (longest float64) {
 	run, last := 0.0, 0.0
 	for _, i := range intervals {

@@ -15,13 +15,13 @@ import (
 // SpreadByStart.
 type StartSpread struct {
 	Starts  int          `json:"starts"`          // number of starts
-	Between iotax.Number `json:"between_starts"`  // between starts, beyond the variation of rounds; 0 if rounds explain all of it; if Within is NaN, the standard deviation of the starts' means
+	Between iotax.Number `json:"between_starts"`  // between starts, beyond the variation of rounds (0 if rounds explain all of it), or of the starts' means if Within is NaN
 	Within  iotax.Number `json:"between_rounds"`  // between the rounds of a start; NaN if no start has two rounds
 	Agree   bool         `json:"agree"`           // the variation of the rounds explains the variation between starts
 	Modes   [][]int      `json:"modes,omitempty"` // groups of starts with about the same ratio, by their numbers, the worst ratio first; nil if Agree
 }
 
-// byStart contains statistics of the log ratios, grouped by start.
+// byStart contains statistics of log ratios by start.
 type byStart struct {
 	starts []int
 	n      []float64
@@ -70,8 +70,7 @@ func groupByStart(d []float64, starts []int) (*byStart, error) {
 	return g, nil
 }
 
-// agreeAlpha is the level of the test in agree. At 1 %, starts really differ in nearly all studies in which the test
-// finds a difference, even if only one start in ten is slow.
+// agreeAlpha is the level of the test in agree. It is low, so that a reported difference is rarely a false alarm.
 const agreeAlpha = 0.01
 
 // agree reports whether the variation of the rounds explains the variation between starts. It is the F test of a
@@ -92,9 +91,8 @@ func (g *byStart) agree() bool {
 }
 
 // modes returns groups of starts with about the same ratio, the worst first, or nil if the starts agree. Two starts
-// with neighbouring means are in one group unless their means differ by more than the rounds explain: by a t test at
-// agreeAlpha with the pooled variance of the rounds, after the F test of agree (Fisher's protected least significant
-// difference, The Design of Experiments, 1935).
+// with neighbouring means are in one group unless a t test at agreeAlpha, with the pooled variance of the rounds,
+// separates them (Fisher's protected least significant difference, The Design of Experiments, 1935).
 func (g *byStart) modes(rounds int) (modes [][]int) {
 	df := rounds - len(g.n)
 	if g.agree() {

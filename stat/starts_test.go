@@ -23,8 +23,8 @@ func startStudy(r *rand.Rand, rounds []int, draw func() float64) (d []float64, s
 	return d, starts
 }
 
-// The interval covers the variation between starts, which an interval that ignores the starts does not cover. This is
-// also true if starts have different numbers of rounds. Few starts that agree have no interval.
+// The interval covers the variation between starts, also if starts have different numbers of rounds. Few starts that
+// agree have no interval. An interval that ignores the starts is too narrow.
 func TestStartsCoverage(t *testing.T) {
 	const studies = 4000
 	r := rand.New(rand.NewPCG(23, 1))
@@ -188,8 +188,7 @@ func TestStartOf(t *testing.T) {
 	}
 }
 
-// Starts are in different groups (modes) if their ratios differ by more than the rounds explain. In most studies, these
-// groups are the ones that the test has drawn.
+// In most studies, the modes are the groups of starts that the test has drawn.
 func TestModes(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 4))
 	const studies = 500

@@ -1,9 +1,9 @@
 // Package stat computes estimates with intervals, verdicts, and the decision to continue measuring. It is pure: no I/O,
 // no clock, and no randomness apart from seeded generators.
 //
-// The unit of evidence is the trial. The seconds of a trial are correlated and never count as replicates. They show,
-// for example, whether the trial was steady. Two targets are compared round by round, by the logarithm of their ratio.
-// (A round is one trial of every target.) Effects that all trials of a round share therefore cancel.
+// The unit of evidence is the trial: the seconds of a trial are correlated and do not count as replicates. Two targets
+// are compared in each round (one trial of every target), by the logarithm of their ratio. Effects on a whole round
+// therefore cancel.
 //
 // docs/dev/method.md explains the choices. Functions name the sources of their formulas.
 package stat
@@ -67,14 +67,12 @@ func Apart(x, y Interval) bool {
 // none returns an interval without estimate and bounds for a sample of n values.
 func none(n int) Interval { return Interval{math.NaN(), math.NaN(), math.NaN(), n} }
 
-// Median returns the sample median with its order-statistic interval of at least 95 %. The interval goes from the
-// k-th smallest to the k-th largest value, with the largest k for which P(Binomial(n, ½) < k) ≤ 0.025 (Conover,
-// Practical Nonparametric Statistics, 3.2). It makes no assumption about the distribution. For fewer than
-// LeastTrials values, even the whole range contains the median in less than 95 % of samples, so Lo and Hi are NaN.
-// Median does not modify xs. If xs contains NaN, the result is NaN.
+// Median returns the sample median with its order-statistic interval of at least 95 %. The interval goes from the k-th
+// smallest to the k-th largest value, with the largest k for which P(Binomial(n, ½) < k) ≤ 0.025 (Conover, Practical
+// Nonparametric Statistics, 3.2). It makes no assumption about the distribution. For fewer than LeastTrials values, Lo
+// and Hi are NaN. Median does not modify xs. If xs contains NaN, the result is NaN.
 //
-// The tails are equal, so the intervals of a rate and of its reciprocal agree. x/perf/benchmath has unequal tails
-// at some n.
+// The tails are equal, so the intervals of a rate and of its reciprocal agree.
 func Median(xs []float64) Interval { return MedianAt(xs, 1-Confidence) }
 
 // MedianAt is like Median with an interval of level 1−alpha. The result has bounds only if 2·2⁻ⁿ ≤ alpha for n values.
@@ -134,8 +132,7 @@ const (
 )
 
 // Tukey tags each element of xs using Tukey's fences (Exploratory Data Analysis, 1977, 2D). Quartiles are interpolated
-// linearly (Hyndman & Fan 1996, type 7). iotax only displays the tags and does not remove values. Samples with fewer
-// than four values or with NaN have no tags.
+// linearly (Hyndman & Fan 1996, type 7). Samples with fewer than four values or with NaN have no tags.
 func Tukey(xs []float64) []Tag {
 	tags := make([]Tag, len(xs))
 	if len(xs) < 4 || slices.ContainsFunc(xs, math.IsNaN) {

@@ -12,10 +12,10 @@ import (
 	"iotax"
 )
 
-// Unpaired returns the ratio of after to before. The estimate is exp of the difference of the mean logarithms. The
-// bounds are the hull of Welch's t interval and the rank-sum interval at level 1−alpha. Each sample needs at least one
-// positive number. With fewer than o.Least values on a side, the result has an estimate without bounds. It is an error
-// if a side is empty or if a value has no logarithm.
+// Unpaired returns the ratio of `after` to `before`. The estimate is exp of the difference of the mean logarithms. The
+// bounds are the hull of Welch's t interval and the rank-sum interval at level 1−alpha. With fewer than o.Least values
+// on a side, the result has an estimate without bounds. It is an error if a side is empty or if a value is not positive
+// and finite.
 func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, error) {
 	x, err := logarithms("compare samples", "before", before)
 	if err != nil {
@@ -31,14 +31,14 @@ func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, 
 	return EstimateChange(x, y, o)
 }
 
-// EstimateChange returns the Change from the logarithms x to the logarithms y. x and y may also be differences: if
-// they are the log ratios of two runs to the same baseline (see Pair), the Change is the ratio of the two ratios,
-// and a change of the host cancels.
+// EstimateChange returns the Change from the logarithms x to the logarithms y. x and y may also be differences: if they
+// are the log ratios of two runs to the same baseline (see Pair), the Change is the ratio of the two ratios, and a
+// change of the host that affects both targets cancels.
 //
 // The t interval is Welch's (1947), with Satterthwaite's degrees of freedom. The rank-sum interval goes from the k-th
 // smallest to the k-th largest difference y−x, with the largest k for which P(U ≤ k−1) ≤ alpha/2 (Hollander, Wolfe &
-// Chicken, Nonparametric Statistical Methods, 4.3). It assumes that the distributions differ only in location. An
-// autocorrelation widens the t interval as in Estimate. EstimateChange ignores o.Hidden and o.Starts.
+// Chicken, Nonparametric Statistical Methods, 4.3). It assumes that the distributions differ only in location.
+// EstimateChange ignores o.Hidden and o.Starts.
 func EstimateChange(x, y []float64, o Options) (Change, error) {
 	m, n := len(x), len(y)
 	alpha, err := o.check("compare samples", slices.Concat(x, y))
@@ -62,10 +62,10 @@ func EstimateChange(x, y []float64, o Options) (Change, error) {
 	return h.effect(d.median(), p), nil
 }
 
-// ChangeP returns the largest alpha at which the hull of EstimateChange contains ratio. This is a two-sided p value for
-// the hypothesis that ratio is the true ratio (except for ties, where the interval is more conservative). Inside the
-// range of all differences, it is the larger of the p values of Welch's t test and the rank-sum test. Outside that
-// range, no rank-sum interval contains ratio, and ChangeP uses only the t test. A rank-sum test of six trials against
+// ChangeP returns the largest alpha at which the hull of EstimateChange contains `ratio`. This is a two-sided p value
+// for the hypothesis that `ratio` is the true ratio (except for ties, where the interval is more conservative). Inside
+// the range of all differences, it is the larger of the p values of Welch's t test and the rank-sum test. Outside that
+// range, no rank-sum interval contains `ratio`, and ChangeP uses only the t test. A rank-sum test of six trials against
 // six cannot give a p value below 0.002, so Holm's adjustment over many cells would otherwise find nothing. ChangeP is
 // NaN if a side has fewer than two values, and for invalid arguments such as a ratio that is not positive.
 func ChangeP(x, y []float64, ratio, autocorrelation float64) float64 {
@@ -231,7 +231,7 @@ func normalTail(away, v float64) float64 {
 	return math.Min(1, 2*distuv.UnitNormal.Survival((away-0.5)/math.Sqrt(v)))
 }
 
-// mostWork limits the number of additions for an exact rank-sum distribution, to about 10 ms.
+// mostWork is the maximum number of additions for an exact rank-sum distribution, which take about 10 ms.
 const mostWork = 2e7
 
 func rankSumWork(m, n int) float64 {
@@ -246,7 +246,7 @@ func rankSumTail(m, n, u int) (cum, p float64) {
 	if m > n {
 		m, n = n, m
 	}
-	u = min(u, m*n-u) // symmetric
+	u = min(u, m*n-u)
 	if u < 0 {
 		return 0, 0
 	}

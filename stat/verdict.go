@@ -24,10 +24,9 @@ const (
 const MaxDiscarded = 0.20
 
 // Judge returns the verdict for the interval of an oriented ratio and the margin δ. δ is a ratio (0.05 is 5 %) that
-// must be fixed before the run. With the bounds L and U, the verdict is worse if U < 1/(1+δ), better if L > 1+δ,
-// equivalent inside [1/(1+δ), 1+δ] (two one-sided tests, Schuirmann 1987), "differs, below margin" if the interval is
-// inside that range but does not contain 1, and inconclusive otherwise. Without bounds and with fewer than
-// LeastTrials observations, the verdict is TooFew. A negative margin counts as 0.
+// must be fixed before the run. The verdicts compare the interval with 1/(1+δ) and 1+δ. "Equivalent" is the result of
+// two one-sided tests (Schuirmann 1987). Without bounds and with fewer than LeastTrials observations, the verdict is
+// TooFew. A negative margin counts as 0.
 func Judge(r Interval, margin float64) Verdict {
 	margin = max(margin, 0)
 	low, high := 1/(1+margin), 1+margin

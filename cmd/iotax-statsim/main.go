@@ -22,8 +22,7 @@ import (
 	"iotax/internal/store"
 )
 
-// errShort reports that at least one row does not reach the promised coverage (statsim.Row.Met). The output shows these
-// rows.
+// errShort reports that at least one row does not reach the promised coverage (statsim.Row.Met).
 var errShort = errors.New("the promised coverage was not reached")
 
 func main() {

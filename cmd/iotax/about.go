@@ -20,7 +20,8 @@ import (
 	"iotax/internal/terminal"
 )
 
-// program returns the command that starts iotax from the user's shell: as typed, or "iotax" if PATH finds it.
+// program returns the shell command that starts iotax: "iotax" if PATH finds it, otherwise the path that the user
+// typed.
 func program() string {
 	if _, err := exec.LookPath("iotax"); err == nil || !strings.ContainsRune(os.Args[0], filepath.Separator) {
 		return "iotax"
@@ -31,8 +32,8 @@ func program() string {
 // release and builtFrom contain the release and the commit. The linker sets them (see the Makefile).
 var release, builtFrom string
 
-// commit returns the abbreviated hash of the commit that this program was built from, followed by +dirty if files had
-// changed. It returns "" if neither the linker nor Go (go build -buildvcs=false) recorded one.
+// commit returns the abbreviated hash of this build's commit, followed by +dirty if files had changed, or "" if it is
+// not known.
 func commit() string {
 	if builtFrom != "" {
 		return builtFrom

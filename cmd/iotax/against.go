@@ -15,7 +15,7 @@ import (
 	"iotax/internal/store"
 )
 
-// An earlierRun is an earlier run. `iotax run --against` measures some of its targets again.
+// An earlierRun is the run that `iotax run --against` names. Some of its targets are measured again.
 type earlierRun struct {
 	run      *iotax.Run
 	pairs    map[string]string // from the name of a target that is measured again to its name in the earlier run
@@ -74,8 +74,7 @@ func (e *earlierRun) notes(note func(string, ...any)) {
 	}
 }
 
-// drift prints the facts in which this host or a target that is measured again differs from the earlier run. They may
-// differ although the configuration is the same.
+// drift prints the facts in which this host or a target that is measured again differs from the earlier run.
 func (e *earlierRun) drift(r *iotax.Run, note func(string, ...any)) {
 	if e == nil {
 		return

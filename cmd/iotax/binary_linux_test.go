@@ -24,8 +24,8 @@ func (s *stage) wrapper(name, program string) (path, hash string) {
 	return path, fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
 }
 
-// Two binaries of QEMU and two of fio alternate in one run. iotax starts the programs that the `binary` keys name, also
-// those of virtiofsd and qemu-nbd, and records their versions and hashes as facts.
+// Two binaries of QEMU and two of fio alternate in one run. iotax starts the programs that the `binary` keys name, and
+// records their versions and hashes as facts.
 func TestBinaries(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -102,8 +102,7 @@ measure: {trial: 300ms, ramp: 50ms, rounds: 1, cold: false}
 	}
 }
 
-// Before it measures, iotax refuses a binary that does not exist or is a different program, and a binary for a share
-// that has no daemon.
+// iotax refuses a binary that does not exist or is a different program, and a binary for a share that has no daemon.
 func TestBinaryRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -193,7 +193,6 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 	return nil
 }
 
-// orNil returns nil if e is exitOK, otherwise e.
 func (e exitCode) orNil() error {
 	if e == exitOK {
 		return nil
@@ -216,7 +215,6 @@ func subjectless(version string) string {
 	return version
 }
 
-// A bisection is a search with its builder and its state directory.
 type bisection struct {
 	*bisect.Search
 	builder *bisect.Builder

@@ -16,9 +16,9 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// repository makes a git repository of n commits. The tool in a commit prints a time of 100 ms with 2 % noise. The
-// noise depends on the seed of the round and on the commit. From index planted on, the time is 8 % longer. Commits
-// whose index is in broken do not build.
+// repository makes a git repository of n commits. The tool in a commit prints a time of 100 ms with 2 % noise that
+// depends on the seed and on the commit. From index `planted` on, the time is 8 % longer. Commits whose index is in
+// `broken` do not build.
 func (s *stage) repository(n, planted int, broken ...int) (commits []string) {
 	s.t.Helper()
 	repo := s.mkdir("repo")
@@ -145,7 +145,7 @@ func TestBisectTwice(t *testing.T) {
 	first.wait().works(t, exitInterrupted)
 }
 
-// Before it builds a version, bisect refuses arguments that cannot work.
+// bisect refuses arguments that cannot work.
 func TestBisectRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

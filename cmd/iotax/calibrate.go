@@ -80,7 +80,7 @@ For a disk or share of a guest, name the directory that holds it first.`,
 	return c
 }
 
-// study returns a calibrate.Study that measures with the functions of d and shows its progress.
+// study returns a calibrate.Study that measures with d and shows its progress.
 func study(d run.Deps, show *progress.Progress) calibrate.Study {
 	return calibrate.Study{Deps: d, Kinds: kinds.All(), Version: version(), Line: show.Line, Status: func(s string) {
 		if show.Live {
@@ -124,7 +124,6 @@ func (a *app) calibrate(ctx context.Context, aa *plan.Plan) error {
 	return printCalibration(a.out, c, r, setup, calibrate.UserCache().Path(setup))
 }
 
-// printCalibration writes the results as text, one per line.
 func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, setup calibrate.Setup, file string) error {
 	var b strings.Builder
 	var on []string

@@ -12,8 +12,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A run of at least one minute first calibrates briefly and saves the result. It does not save an interrupted
-// calibration.
+// A long run first calibrates briefly and saves the result, unless the calibration is interrupted.
 func TestCalibratesByItself(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

@@ -20,9 +20,8 @@ import (
 	"iotax/internal/leftover"
 )
 
-// A census lists the leftovers of one iotax process on this machine, and the network namespaces of labs without a state
-// file. An entry has the form "process: 4711 fio …". A census does not use the finders of `iotax clean`, because tests
-// check those finders with a census.
+// A census lists the leftovers of one iotax process, as in "process: 4711 fio …". It does not use the finders of `iotax
+// clean`, because tests check those finders with it.
 type census []string
 
 // kinds counts the entries by kind.
@@ -46,8 +45,7 @@ func (s *stage) census(r *running) (found census) {
 	}
 	add := func(kind, name string) { found = append(found, kind+": "+name) }
 
-	// Processes with the label in their environment: fio, QEMU, servers of exports and shares, object stores, children
-	// of sshd.
+	// Processes with the label in their environment.
 	all, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range all {
 		env, err := os.ReadFile(file)
@@ -104,7 +102,7 @@ func (s *stage) census(r *running) (found census) {
 	}
 
 	// The state file of a run's lab contains the run's label. Namespaces have no label, so list all namespaces except
-	// those of other runs' labs. A lab has a state file as long as it has a namespace.
+	// those of other runs' labs.
 	known := map[string]bool{}
 	states, _ := filepath.Glob("/run/iotax-lab/r*.json")
 	for _, file := range states {
@@ -168,8 +166,8 @@ func init() {
 	}
 }
 
-// gone waits until the census of r is empty or 30 seconds have passed, and returns the last census. The wait is needed
-// for watchdogs on other machines, which check once a second. undo, which may be nil, is called before each census.
+// gone waits until the census of r is empty or 30 seconds have passed, and returns the last census. Watchdogs on other
+// machines need this time. If undo is not nil, gone calls it before each census.
 func (s *stage) gone(r *running, undo func()) (left census) {
 	s.t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
@@ -182,7 +180,7 @@ func (s *stage) gone(r *running, undo func()) (left census) {
 	}
 }
 
-// TestCensus takes a census while leftovers of every kind exist, and again after it has removed most of them.
+// TestCensus takes a census of several kinds of leftovers, and again after it has removed most of them.
 func TestCensus(t *testing.T) {
 	needsRoot(t)
 	s := newStage(t)

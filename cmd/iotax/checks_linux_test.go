@@ -17,8 +17,8 @@ import (
 )
 
 // These tests plant faults in real components (fio, loop devices, guests). They check that the right rule finds the
-// fault, and does not find it in the same setup without the fault. They ignore findings of other rules, which other
-// work on this machine may cause.
+// fault, and that it has no finding without the fault. They ignore other rules, because other work on this machine may
+// cause findings.
 
 // found returns the cells ("target / workload") of the latest run with a finding of the rule, or with a trial that the
 // rule discarded.
@@ -78,8 +78,8 @@ func (s *stage) measured(plan string, flags ...string) result {
 	return r
 }
 
-// thrice calls try until it returns "", and fails the test if three calls do not. Any other result of try describes
-// an unexpected outcome. Other work on this machine may look like a planted fault for a moment, or hide one.
+// thrice calls try up to three times, until it returns "". Any other result describes an unexpected outcome, and the
+// last one fails the test. Other work on this machine may look like a planted fault for a moment, or hide one.
 func thrice(t *testing.T, try func() (odd string)) {
 	t.Helper()
 	var odd string

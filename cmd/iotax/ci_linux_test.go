@@ -18,8 +18,8 @@ import (
 // tooFew matches a failed gate that had too few rounds for a verdict.
 var tooFew = regexp.MustCompile(`failed: .*(few-trials|nothing could be compared)`)
 
-// TestWorkflowAsPrinted runs the steps and the plan of docs/how-to/ci.md as printed. The base and head branches are
-// identical, but other work on this machine may make the comparison fail.
+// TestWorkflowAsPrinted runs the steps and the plan of docs/how-to/ci.md as printed, except the step Comment. The base
+// and head branches are identical.
 func TestWorkflowAsPrinted(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

@@ -177,7 +177,7 @@ func (s *stage) ages() {
 }
 
 // A killed shard leaves directories next to its plan, and clean finds them there. The shard can be started again, even
-// by a version of iotax that writes plans differently.
+// if an older iotax wrote its plan.
 func TestShardKilled(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

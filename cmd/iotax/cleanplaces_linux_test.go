@@ -73,8 +73,7 @@ func (s *stage) waitFor(r *running, pattern string) string {
 	}
 }
 
-// By the run's label, clean finds every directory that a killed run made for a workload or volume, wherever the plan
-// put it.
+// clean finds the directories that a killed run made for workloads and volumes, wherever the plan put them.
 func TestCleanFindsScratches(t *testing.T) {
 	for _, where := range []string{"here", "over SSH"} {
 		t.Run(where, func(t *testing.T) {
@@ -174,7 +173,7 @@ measure: {protocol: "fixed:100x1s", ramp: 0s}
 	}
 }
 
-// By the run's label, clean finds and removes the objects of a killed run in a bucket. It keeps other objects.
+// clean finds and removes the objects of a killed run in a bucket. It keeps other objects.
 func TestCleanInBucket(t *testing.T) {
 	s := newStage(t)
 	addr := s.s3("bench")

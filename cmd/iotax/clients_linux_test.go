@@ -115,7 +115,7 @@ func TestClientsTogether(t *testing.T) {
 	}
 }
 
-// The fio server for a job that only reads refuses to write, whatever jobs its client sends.
+// The fio server for a job that only reads refuses to write, even if its client sends a job that writes.
 func TestServersOnlyRead(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -97,8 +97,8 @@ func TestClusterSuite(t *testing.T) {
 		t.Errorf("%d workloads with %d figures", len(run.Workloads), figures)
 	}
 
-	// No transfer over a link exceeds the line rate. If the run took long, this machine is too busy to fill the line,
-	// so the bounds are relaxed.
+	// No transfer over a link is clearly faster than the line. If the run took long, this machine is too busy to fill
+	// the line, so some bounds are relaxed.
 	const line = 384e6 / 8
 	full, copies, once := .5, .1, .7
 	if r.took > 2*time.Minute {

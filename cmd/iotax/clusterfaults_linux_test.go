@@ -89,8 +89,8 @@ func ioOf(pid int, counter string) (n int64) {
 }
 
 // A fault in a cluster fails only the cells that it affects, with a cause and a hint. The other cells are measured, and
-// nothing is left behind. In one run, an export's server is killed, a link is cut during a copy, a node is full, and S3
-// stores refuse requests in several ways.
+// nothing is left behind. The faults are a killed export server, a link that is cut during a copy, a full file system,
+// and S3 stores that refuse requests.
 func TestClusterFaults(t *testing.T) {
 	long.Test(t)
 	needsRoot(t)
@@ -223,8 +223,8 @@ measure: {protocol: "fixed:2x1s", ramp: 100ms, keep_going: true}
 	}
 }
 
-// The server of the NBD export that a guest uses as a disk dies while fio writes in the guest. That trial fails at
-// once, the other targets are measured, and the guest ends.
+// The server of the NBD export that a guest uses as a disk dies while fio writes in the guest. The trial fails soon,
+// the other target is measured, and the guest ends.
 func TestGuestExportDies(t *testing.T) {
 	long.Test(t)
 	needsRoot(t)

@@ -50,7 +50,7 @@ func TestClusterOverSSH(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// No node can fetch a kernel, so prepare one in this machine's cache. node04 has no fio.
+	// No node can fetch a kernel, so prepare one in this machine's cache.
 	if _, err := guest.HaveKernel(t.Context(), iotax.CacheDir(), "", t.Logf); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestClusterOverSSH(t *testing.T) {
 	s.write("known", known.String())
 	s.sshConfig("\tUser root\n\tIdentityFile " + dir + "/user\n")
 
-	// Build the real program. iotax copies it to the other machines under another name.
+	// Build the real program, which iotax copies to the other machines.
 	iotax := s.path("iotax")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", iotax, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -89,8 +89,7 @@ func completeWorkloads(_ *cobra.Command, _ []string, word string) ([]cobra.Compl
 	return out, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
 }
 
-// completeMetrics completes the metrics of all kinds of workloads, and the metrics that trials of any workload can
-// have.
+// completeMetrics completes the metrics of all kinds of workloads, and metric.Observed.
 func completeMetrics(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	all := slices.Clone(metric.Observed)
 	for _, k := range kinds.All().Workloads {
@@ -109,7 +108,7 @@ func completeMetrics(_ *cobra.Command, _ []string, word string) ([]cobra.Complet
 
 const maxCompletedRuns = 50
 
-// completeRuns returns a function that completes up to most arguments with the latest runs of the store.
+// completeRuns returns a function that completes the latest runs of the store, for the first `most` arguments.
 func (a *app) completeRuns(most int) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) >= most {

@@ -125,9 +125,9 @@ measure: {protocol: "fixed:2x300ms", ramp: 100ms}
 	}
 }
 
-// capped checks that a container with a cgroup limit of 400 reads per second measures 400 IOPS. The kernel counts in
-// slices of a tenth of a second, so a trial may exceed the limit by the reads of one slice. A busy machine may keep fio
-// below the limit, but not in every trial, because the queue is deep enough to cover the time that fio waits for a CPU.
+// capped checks that a container with a cgroup limit of 400 reads per second measures about 400 IOPS. A trial may
+// exceed the limit a little, because the kernel counts in slices of a tenth of a second. A busy machine may keep fio
+// below the limit, but not in every trial.
 func capped(t *testing.T, s *stage, name string, e *engine.Engine, device string) {
 	const limit = 400
 	s.write("cap.yaml", fmt.Sprintf(`
@@ -257,7 +257,7 @@ func TestContainerFaults(t *testing.T) {
 	}
 	e.CLI(t, "rm", "-f", "mine")
 
-	// An engine on another host. iotax connects to it over SSH, as Docker's own client does.
+	// Connect to an engine on another host over SSH, as Docker's own client does.
 	d := s.sshd(os.Getenv("PATH"))
 	s.knows(d)
 	there := fmt.Sprintf("ssh://127.0.0.1:%d", d.port)

@@ -128,9 +128,8 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// checkCommand parses the flags of a command. If the command is run or plan and whole is true, checkCommand also builds
-// the plan, except for a resumed run, a command without arguments, or a plan file that does not exist. whole is false
-// if args contain placeholders.
+// checkCommand parses the flags of a command. For `run` and `plan` it also builds the plan, unless whole is false, the
+// run is resumed, or args do not name an existing plan. whole is false if args contain placeholders.
 func checkCommand(t *testing.T, page string, args []string, whole bool) {
 	t.Helper()
 	root := (&app{}).root()

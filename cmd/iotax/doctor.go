@@ -73,7 +73,7 @@ needs is missing.`,
 	}
 }
 
-// doctorOptions returns functions that check the components that a run may use.
+// doctorOptions returns the checks of the components that a run may use.
 func (a *app) doctorOptions(work string) doctor.Options {
 	return doctor.Options{
 		Host: host.Local(), CacheDir: iotax.CacheDir(),

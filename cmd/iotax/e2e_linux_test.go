@@ -38,7 +38,7 @@ type stage struct {
 	elsewhere []func() census   // list leftovers in places other than this host: an engine, a cluster, a bucket
 }
 
-// A test runs in parallel unless other tests may disturb it, because it checks sensitive measured values or depends on
+// Tests run in parallel, except those that other tests may disturb: they check sensitive measured values, or depend on
 // other processes of this machine. Tests of clean and doctor depend on other processes, unless they examine a single
 // run, engine or cluster. The tests that do not run in parallel run first, one at a time.
 

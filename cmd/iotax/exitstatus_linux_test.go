@@ -62,13 +62,13 @@ measure: {trial: 1s, ramp: 0s, rounds: 2, budget: 3s}
 	}
 }
 
-// A run with a missed expectation exits with status 3. If no expectation is missed, an undecided one causes status 3
-// only with --strict. Before measuring, iotax refuses an expectation that is invalid or cannot be decided.
+// A run with a missed expectation exits with status 3. An undecided one causes status 3 only with --strict. Before
+// measuring, iotax refuses an expectation that is invalid or cannot be decided.
 func TestExpectations(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	// The commands print their times, so that the times do not depend on this machine. In the workload `mixed`, every
-	// second time is 400 ms and the others are 0, so that the interval of the median contains 200 ms.
+	// The commands print their times, which then do not depend on this machine. The times of `mixed` alternate between
+	// 400 ms and 0, so that the interval of the median contains 200 ms.
 	s.write("plan.yaml", fmt.Sprintf(`
 targets: {one: {dir: a}, two: {dir: b}}
 workloads:

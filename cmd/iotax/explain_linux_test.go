@@ -34,8 +34,7 @@ type explanation struct {
 	}
 }
 
-// explained parses the JSON report of r and returns the stages of its first workload. It fails the test if the command
-// failed or the report has no stages.
+// explained parses the JSON report of r and returns the stages of its first workload. It fails the test without them.
 func (s *stage) explained(r result) explanation {
 	s.t.Helper()
 	if r.code != exitOK {
@@ -67,8 +66,8 @@ func (x explanation) holds(t *testing.T, stages ...string) {
 	}
 }
 
-// QEMU limits the second disk, so the difference is in QEMU, not in the guest, the queue or the device. With a lower
-// limit, the few I/Os of the guest itself would take a large share of a trial's time.
+// QEMU limits the second disk, so the difference is in QEMU. With a lower limit, the few I/Os of the guest itself would
+// take a large share of a trial's time.
 func TestExplainsThrottle(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -111,8 +110,8 @@ func (s *stage) running(program string) (pids []int) {
 	return pids
 }
 
-// pulses repeatedly stops this stage's processes with the given program name, until the test ends. Each time, they are
-// stopped for the duration `stopped` and then run for the duration `running`.
+// pulses repeatedly stops this stage's processes with the given program name for the duration `stopped`, and lets them
+// run for the duration `running`, until the test ends.
 func (s *stage) pulses(program string, stopped, running time.Duration) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -137,7 +136,7 @@ func (s *stage) pulses(program string, stopped, running time.Duration) {
 }
 
 // The NFS server is stopped again and again, mostly while it waits for a request. So the difference is in its wake-up
-// and in the server, not in the guest's NFS client, the file system or the device.
+// and in the server.
 func TestExplainsStoppedServer(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -155,8 +154,8 @@ measure: {protocol: "fixed:6x1s", ramp: 200ms}
 	s.explained(s.iotax("run", "--explain", "--json", "--calibrate=no", plan)).holds(t, "network and wake-up", "NFS server")
 }
 
-// In the first case, virtiofsd gets hardly any CPU, so the difference is in virtiofsd. In the second, the reads of two
-// file servers are delayed above the device, so the difference is in the host's file system.
+// In the first case, virtiofsd gets hardly any CPU, so the difference is in virtiofsd. In the second, reads are delayed
+// above the device, so the difference is in the host's file system.
 func TestExplainsSlowServer(t *testing.T) {
 	long.Test(t)
 	cpu := func(s *stage, _ string) (procs string) { return s.starved() }
@@ -202,7 +201,7 @@ measure: {protocol: "fixed:3x2s", ramp: 200ms}
 }
 
 // starved makes a control group whose processes get a thousandth of a CPU until the test ends. It returns the path of
-// the group's cgroup.procs.
+// its cgroup.procs.
 func (s *stage) starved() (procs string) {
 	s.t.Helper()
 	needsRoot(s.t)
@@ -235,7 +234,7 @@ func (s *stage) starved() (procs string) {
 }
 
 // For a target in memory, the report lists the stage of the device as missing. A workload without latencies has no
-// stages. Both runs succeed. As root, the first run also has profiles, which contain fio and the kernel.
+// stages.
 func TestExplainsNothing(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -305,8 +304,7 @@ func (s *stage) profiled(r result) {
 	}
 }
 
-// nbdkit waits 20 ms before each read. The difference is in the server, not in the client, the file system or the
-// device.
+// nbdkit waits 20 ms before each read, so the difference is in the server.
 func TestExplainsSlowExport(t *testing.T) {
 	long.Test(t)
 	needsRoot(t)
@@ -330,8 +328,7 @@ measure: {protocol: "fixed:6x400ms", ramp: 100ms}
 }
 
 // The reads of a machine over SSH are limited above the device. A container on this host and the machine over SSH run
-// on the same kernel, so both have its stages. All I/Os are counted at the right device, and the difference is above
-// the device.
+// on the same kernel, so both have its stages.
 func TestExplainsOtherMachines(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

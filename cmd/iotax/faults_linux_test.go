@@ -25,7 +25,7 @@ import (
 // A fault is an event that disturbs a run.
 type fault struct {
 	name   string
-	sample int                                                  // tries in CI, or 0 to try only with IOTAX_TEST_REPEATS; IOTAX_FAULTS overrides it
+	sample int                                                  // tries in CI; 0 means only with IOTAX_TEST_REPEATS; IOTAX_FAULTS overrides it
 	setup  func(s *stage) (args []string)                       // targets as words, or a plan file
 	inject func(s *stage, r *running, d *rand.Rand) (done bool) // reports whether the fault occurred during the run
 	codes  []int                                                // possible exit statuses; they include 1 if a target may end up without a valid trial
@@ -60,8 +60,8 @@ func begun(s *stage) []string {
 	return []string{"--resume"}
 }
 
-// overLink returns a directory of this host and one of a host at the other end of the stage's link as targets. The
-// trials take 3 s.
+// overLink returns a directory of this host and one of a host at the other end of the stage's link as targets, with
+// trials of 3 s.
 func overLink(s *stage) []string {
 	d := s.sshdOverLink(os.Getenv("PATH"))
 	s.knows(d)
@@ -85,11 +85,11 @@ measure: {trial: 300ms, ramp: 0s, rounds: 3}
 	return []string{"plan.yaml"}
 }
 
-// remoteForLong is like remote, with longer trials, so that the test has time to find the processes of a trial.
+// remoteForLong is like remote, with trials long enough to find their processes.
 func remoteForLong(s *stage) []string { return append(remote(s), "--trial", "3s") }
 
-// guested returns a setup function for a plan with a directory of this host, a guest's disk in that directory, and the
-// additional workloads in `more`.
+// guested returns a setup function for a plan with a directory of this host, a guest's disk in it, and the workloads in
+// `more`.
 func guested(more string) func(*stage) []string {
 	return func(s *stage) []string {
 		s.write("plan.yaml", strings.Replace(guestPlan(3, "", "disk: {of: host}"), "workloads: {", "workloads: {"+more, 1))
@@ -110,8 +110,7 @@ measure: {rounds: 4, budget: 2m}
 	return []string{"plan.yaml"}
 }
 
-// inBucket returns a plan with two targets in a bucket of a running store. Objects that stay in the bucket count as
-// left behind.
+// inBucket returns a plan with two targets in a bucket of a running store.
 func inBucket(s *stage) []string {
 	address, keys := s.objectStore()
 	s.write("plan.yaml", fmt.Sprintf(`
@@ -159,17 +158,17 @@ func (r *running) afterTrials(n int) {
 	}
 }
 
-// at returns an inject function that sends sig to iotax at a random time: up to 400 ms after the start or after one of
-// the first five trials.
+// `at` returns an inject function that sends sig to iotax up to 400 ms after the start, or after one of the first five
+// trials.
 func at(sig syscall.Signal) func(*stage, *running, *rand.Rand) bool { return among(6, sig) }
 
-// among is like `at`, for runs of at most the given number of trials.
+// `among` is like `at`, but sends the signal after fewer than `most` trials.
 func among(most int, sig syscall.Signal) func(*stage, *running, *rand.Rand) bool {
 	return func(s *stage, r *running, d *rand.Rand) bool {
 		trials := d.IntN(most)
 		for end := time.Now().Add(4 * time.Minute); trials > 0 && r.told() < trials && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 			select {
-			case <-r.done: // the run has ended
+			case <-r.done:
 				return false
 			default:
 			}
@@ -195,8 +194,8 @@ func (r *running) told() (n int) {
 	return n
 }
 
-// whileMeasuring waits until the first fio measures, waits for up to another 200 ms, and returns the result of `do`. It
-// returns false if the run ends first.
+// whileMeasuring waits until an fio measures and up to another 200 ms, and returns the result of `do`. It returns false
+// if the run ends first.
 func whileMeasuring(s *stage, r *running, d *rand.Rand, do func() bool) bool {
 	for end := time.Now().Add(4 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for _, p := range s.processes("fio") {
@@ -499,9 +498,10 @@ func (a *aftermath) row(fault string) string {
 }
 
 // TestFaults injects faults into small real runs. The store must contain every trial that iotax printed. Nothing may be
-// left behind, or clean must remove it. An incomplete run must resume. IOTAX_FAULTS=N tries each fault N times.
-// IOTAX_FAULTS_ONLY=TEXT tries only the faults whose names contain TEXT. IOTAX_FAULTS_DOC=docs/dev/reliability.md
-// updates the table in that file.
+// left behind, or clean must remove it. An incomplete run must resume.
+//
+// IOTAX_FAULTS=N tries each fault N times. IOTAX_FAULTS_ONLY=TEXT tries only the faults whose names contain TEXT.
+// IOTAX_FAULTS_DOC=docs/dev/reliability.md updates the table in that file.
 func TestFaults(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -566,8 +566,8 @@ func tabulate(t *testing.T, all []fault, results []aftermath) {
 	}
 }
 
-// putTable writes table into the table of the Markdown file doc. Rows of faults that are already in doc replace the old
-// rows. Other rows are appended.
+// putTable writes table into the table of the Markdown file doc. It replaces rows of the same faults, and appends the
+// others.
 func putTable(t *testing.T, doc, table string) {
 	text, err := os.ReadFile(doc)
 	if err != nil {
@@ -596,7 +596,7 @@ func putTable(t *testing.T, doc, table string) {
 	}
 }
 
-// try injects f into one run and returns the effects. It fails the test if iotax does not survive f as expected.
+// try injects f into one run and returns the effects. It fails the test on effects that f must not have.
 func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 	if f.do != nil {
 		return f.do(s, d)

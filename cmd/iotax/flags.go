@@ -30,12 +30,12 @@ func (v *typed[T]) Set(s string) (err error) {
 	return nil
 }
 
-// typedFlag defines a flag of c. It stores the result of parse in *to. Without the flag, *to keeps its value.
+// typedFlag defines a flag of c that stores the result of parse in *to.
 func typedFlag[T any](c *cobra.Command, to *T, name, usage string, parse func(string) (T, error)) {
 	c.Flags().Var(&typed[T]{to: to, parse: parse}, name, usage)
 }
 
-// choiceFlag defines a flag of c that accepts only words, and completes them in the shell. The value of *to is the
+// choiceFlag defines a flag of c that accepts only the given words, and completes them in the shell. *to is the
 // default.
 func choiceFlag[T ~string](c *cobra.Command, to *T, name, usage string, words ...T) {
 	all := texts(words)

@@ -34,7 +34,7 @@ type fleetFlags struct {
 	detach     bool
 }
 
-// podStoreVariable names the environment variable with the address of the store for pods. --pod-store overrides it.
+// podStoreVariable names the environment variable with the address of the store for pods (see --pod-store).
 const podStoreVariable = "IOTAX_POD_STORE"
 
 func (k *fleetFlags) add(f *pflag.FlagSet) {
@@ -77,8 +77,8 @@ func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 	return t, nil
 }
 
-// measureInCluster submits the plan as a Job. Without --detach, it waits until the Job ends and prints the report from
-// the store.
+// measureInCluster submits the plan as a Job. Without --detach, it waits for the Job and prints the report from the
+// store.
 func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan, ref, id string, flags []string, out *outlet) error {
 	inside := cmp.Or(k.store, os.Getenv(podStoreVariable), a.store)
 	if !store.IsPostgres(a.store) || !store.IsPostgres(inside) {

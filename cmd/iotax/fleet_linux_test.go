@@ -29,8 +29,8 @@ func fleetContent(t *testing.T) engine.Content {
 	return engine.Content{Fio: true, Programs: map[string]string{"usr/bin/iotax": exe}}
 }
 
-// measuredByCluster measures a plan with an Indexed Job. The pods save to a password-protected PostgreSQL server. They
-// reach it at a different address than this host does.
+// measuredByCluster measures a plan with an Indexed Job. The pods save to a password-protected PostgreSQL server, which
+// they reach at a different address than this host does.
 func measuredByCluster(t *testing.T, s *stage, c *kube.Cluster) {
 	server, address := postgres(t)
 	u, err := url.Parse(address)

@@ -119,7 +119,7 @@ func TestFollowedHints(t *testing.T) {
 	}
 }
 
-// unfollowed lists the rules whose hints contain settings, but are not followed by TestFollowedHints. The value is the
+// unfollowed lists the rules whose hints contain settings that TestFollowedHints does not follow. The value is the
 // reason, or the test that follows the hint instead.
 var unfollowed = map[string]string{
 	"cache-served":          "needs a cache below direct I/O: TestFindsTheHostsCache has cache: none as its clean twin",

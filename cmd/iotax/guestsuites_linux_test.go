@@ -11,8 +11,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// One workload of each of three suites about virtual machines runs from start to report, scaled down. Every cell has a
-// value, the CPU and memory of the guests' processes are measured, and a feature that this QEMU lacks is reported.
+// One scaled-down workload of each of three suites about virtual machines measures every target. A target that this
+// QEMU does not support is reported.
 func TestGuestSuites(t *testing.T) {
 	long.Test(t)
 	needsRoot(t) // the NFS server uses a privileged port
@@ -78,7 +78,7 @@ func TestGuestSuites(t *testing.T) {
 	}
 }
 
-// The suite "db" starts the databases, measures them, and removes them. If etcd's `benchmark` is not installed, the run
+// The suite "db" measures its databases and removes their files. If etcd's `benchmark` is not installed, the run
 // reports it.
 func TestServersOfSuite(t *testing.T) {
 	long.Test(t)
@@ -114,8 +114,7 @@ func TestServersOfSuite(t *testing.T) {
 	}
 }
 
-// In a guest without any programs, the agent runs the built-in application workloads on the guest's disk and shares, in
-// the same way as on this host.
+// In a guest without any programs, the agent runs the built-in application workloads on the guest's disk and shares.
 func TestGuestWork(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

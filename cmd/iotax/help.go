@@ -14,7 +14,7 @@ import (
 	"iotax/internal/terminal"
 )
 
-// Headings under which help lists the flags, in this order. Flags of no group come first, under the heading "Flags".
+// Headings of the flags in help, in this order. Flags without a group come first, under "Flags".
 const (
 	groupWhat       = "What"
 	groupHowLong    = "How long"
@@ -46,7 +46,6 @@ var commandGroups = []*cobra.Group{
 	{ID: "advanced", Title: "Advanced"},
 }
 
-// grouped adds commands to root as members of the group id.
 func grouped(root *cobra.Command, id string, commands ...*cobra.Command) {
 	for _, c := range commands {
 		c.GroupID = id
@@ -54,7 +53,7 @@ func grouped(root *cobra.Command, id string, commands ...*cobra.Command) {
 	}
 }
 
-// usage prints the help of c: the usage line, examples, commands, and flags by group.
+// usage prints the usage line, examples, commands and grouped flags of c. For a help topic, it prints nothing.
 func (a *app) usage(c *cobra.Command) error {
 	if c.IsAdditionalHelpTopicCommand() {
 		return nil
@@ -133,8 +132,8 @@ var brought = map[string]string{
 	"thresholds": "iotax compare A B --fail-on worse --margin 5%", "summary-export": "-o FILE.json", "out": "-o FILE",
 }
 
-// meantFlag adds the name of the flag to an error about the value of a typed flag, and a hint to an error about an
-// unknown flag of more than one letter.
+// meantFlag adds the flag's name to an error about the value of a typed flag, and a hint to an error about an unknown
+// flag of more than one letter.
 func meantFlag(c *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) && errors.Is(err, iotax.ErrUsage) {
@@ -208,7 +207,7 @@ var topics = []topic{
 	}},
 }
 
-// text formats the entries of the topic for a terminal with the given number of columns.
+// text formats the entries of the topic for a terminal of this many columns.
 func (t topic) text(columns int) string {
 	var b strings.Builder
 	for _, e := range t.entries {

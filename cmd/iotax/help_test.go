@@ -48,7 +48,7 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
-// Every flag of run has a heading, and every command belongs to a group.
+// Every flag of run has a heading, and every command in the help belongs to a group.
 func TestHelpIsGrouped(t *testing.T) {
 	root := (&app{}).root()
 	for _, c := range root.Commands() {
@@ -112,8 +112,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// The manual has pages for iotax and its commands. The page of iotax contains the sections on exit status, environment
-// and files.
+// The manual has pages for iotax and its commands.
 func TestManual(t *testing.T) {
 	dir := t.TempDir()
 	if code := Main(t.Context(), []string{"man", dir}, nil, io.Discard, io.Discard); code != exitOK {
@@ -136,8 +135,7 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// If the hint for another program's flag starts with a flag, run has that flag. run has none of the other programs'
-// flags.
+// If a hint in `brought` begins with a flag, run has that flag. run has none of the flags that `brought` explains.
 func TestBroughtFlags(t *testing.T) {
 	flags := (&app{}).runCommand().Flags()
 	for name, hint := range brought {

@@ -15,10 +15,10 @@ import (
 	"iotax/internal/rules"
 )
 
-// placeholders substitutes valid values for the placeholders that a report or a reader fills in.
+// placeholders replaces the placeholders in hints with valid values.
 var placeholders = strings.NewReplacer("I/N", "1/2", "RUN", "r1", "ID", "r1", " N", " 1")
 
-// Every command, flag, fio option and plan key in a hint exists and can be parsed.
+// The commands, flags, fio options and plan keys in hints exist.
 func TestHintsCanBeFollowed(t *testing.T) {
 	planKeys, err := schema.Of(kinds.All())
 	if err != nil {

@@ -60,7 +60,8 @@ target; if it has one folder whose files repeat a job, each file is a target.`,
 	return c
 }
 
-// A positional flag applies to the arguments after it. If it is given once, it applies to all arguments.
+// A positional flag applies to the arguments up to its next occurrence. If it is given once, it applies to all
+// arguments.
 type positional struct {
 	flags  *pflag.FlagSet
 	values []string
@@ -78,7 +79,7 @@ func (p *positional) Set(s string) error {
 func (p *positional) String() string { return strings.Join(p.values, ", ") }
 func (p *positional) Type() string   { return "name" }
 
-// of returns the value for argument i, or "" if no value applies to it.
+// `of` returns the value for argument i, or "" if no value applies to it.
 func (p *positional) of(i int) string {
 	if len(p.values) == 1 {
 		return p.values[0]
@@ -143,8 +144,8 @@ func (a *app) importFiles(ctx context.Context, o *importOptions, args []string) 
 	return a.printImport(r, trials, rows)
 }
 
-// run creates a run from the imported results, or extends the run that --run names. It saves the run and returns the
-// trials, which the caller saves.
+// `run` creates a run from the imported results, or extends the run that --run names. It saves the run. The caller
+// saves the returned trials.
 func (o *importOptions) run(ctx context.Context, db *store.Store, batch *ingest.Batch) (*iotax.Run, []*iotax.Trial, []ingest.Row, error) {
 	now := time.Now()
 	save := db.Create
@@ -193,8 +194,8 @@ func (o *importOptions) run(ctx context.Context, db *store.Store, batch *ingest.
 	return r, trials, rows, save(ctx, r)
 }
 
-// readInput adds a file, standard input, or all files below a directory that are not hidden to the batch. A file that
-// cannot be read becomes a row of the table with the reason.
+// readInput adds a file, standard input, or the files below a directory to the batch. Below a directory, it skips
+// hidden files and directories. The batch records why a file cannot be read.
 func (a *app) readInput(ctx context.Context, batch *ingest.Batch, src ingest.Source) error {
 	if src.Name == "-" {
 		if err := batch.Add(src, a.in); err != nil {
@@ -252,8 +253,7 @@ func addFile(batch *ingest.Batch, src ingest.Source) {
 	}
 }
 
-// printImport lists the recognised inputs, and the rejected inputs with the reason. r is nil if no input was
-// recognised.
+// printImport lists the recognised inputs and the rejected ones. r is nil if no input was recognised.
 func (a *app) printImport(r *iotax.Run, trials []*iotax.Trial, rows []ingest.Row) error {
 	if a.json {
 		var brief []iotax.Trial
@@ -328,7 +328,8 @@ func (a *app) printImport(r *iotax.Run, trials []*iotax.Trial, rows []ingest.Row
 	return err
 }
 
-// commonDir returns the directory that all files share, with a trailing slash, or "" if it is shorter than 10 bytes.
+// commonDir returns the directory that all files share, with its trailing separator. It returns "" if that is shorter
+// than 10 bytes.
 func commonDir(rows []ingest.Row) string {
 	dir := ""
 	for i, row := range rows {

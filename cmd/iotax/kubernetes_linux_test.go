@@ -23,8 +23,7 @@ import (
 const defaultPodImage = "docker.io/library/busybox:stable"
 
 // podStage makes a stage and a cluster with three storage classes: `local` has prepared local volumes, `fast` creates
-// volumes on demand, and the volumes of `raw` are loop devices. iotax uses the service account of the documented
-// manifest.
+// volumes on demand, and `raw` has loop devices. iotax uses the service account of the documented manifest.
 func podStage(t *testing.T) (*stage, *kube.Cluster) {
 	c := kube.Start(t, 2, kube.Image{Name: defaultPodImage, Content: engine.Content{Fio: true}}, kube.Image{Name: boxImage}, kube.Image{Name: fleetImage, Content: fleetContent(t)})
 	s := newStage(t)
@@ -116,8 +115,8 @@ func account(t *testing.T, s *stage, c *kube.Cluster, name string) string {
 	return s.write(name+".kubeconfig", text)
 }
 
-// TestKubernetes runs iotax against a cluster. Unless a target or podOnNFS sets another kubeconfig, iotax has only the
-// rights that the docs require.
+// TestKubernetes runs iotax against a cluster. Unless a subtest sets another kubeconfig, iotax has only the rights that
+// the docs require.
 func TestKubernetes(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -274,8 +273,8 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 			release()
 			return s.iotax(append(write, "--destroy", "pod:/dev/claim-raw")...)
 		}
-		// The pod cannot see the node's processes, mounts and files, and has no tool that detects signatures. iotax
-		// must detect other uses of the device nevertheless.
+		// A pod cannot see the node's processes, mounts and files. iotax must detect other uses of the device
+		// nevertheless.
 		images := func(script string) string { // runs script for both images, because the claim may get either
 			out, err := exec.Command("sh", "-ec", "for f in "+s.path("raw-0.img")+" "+s.path("raw-1.img")+"; do d=$(losetup -n -O NAME -j $f | head -n 1); "+script+"; done").CombinedOutput()
 			if err != nil {

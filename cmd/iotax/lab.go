@@ -117,7 +117,7 @@ type labStatus struct {
 	Rate    lab.Rate     `json:"rate"`
 	Dir     string       `json:"dir"`
 	Created time.Time    `json:"created"`
-	Broken  string       `json:"broken,omitempty"` // why the lab is not complete, or empty if it is
+	Broken  string       `json:"broken,omitempty"` // why the lab is incomplete; empty if it is complete
 	Nodes   []nodeStatus `json:"nodes"`
 }
 

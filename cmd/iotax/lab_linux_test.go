@@ -15,8 +15,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A user's session with iotax lab: two nodes come up, report their state, run commands, and are removed with their
-// processes and files.
+// A user's session with iotax lab: two nodes come up, run commands, and are removed with their processes and files.
 func TestLabCommand(t *testing.T) {
 	long.Test(t)
 	needsRoot(t)

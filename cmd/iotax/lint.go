@@ -98,7 +98,6 @@ The exit status is 3 if a finding is an error.`,
 	return c
 }
 
-// printFindings writes findings as text, JSON or SARIF 2.1.0.
 func (a *app) printFindings(out io.Writer, l *input.Reader, format string) error {
 	switch format {
 	case "sarif":
@@ -109,8 +108,8 @@ func (a *app) printFindings(out io.Writer, l *input.Reader, format string) error
 	return l.Text(out, terminal.Width(out, 100), terminal.Color(out), a.quiet)
 }
 
-// plain returns the findings without their source lines, for JSON. The result is never nil, so that JSON shows an empty
-// list as [].
+// plain returns the findings without their source lines. The result is never nil, so that JSON shows an empty list as
+// [].
 func plain(found []lint.Finding) []iotax.Finding {
 	all := []iotax.Finding{}
 	for _, f := range found {
@@ -135,7 +134,6 @@ func isFio(word string) bool {
 	return regexp.MustCompile(`^fio(-[0-9.]+)?(\.exe)?$`).MatchString(filepath.Base(word))
 }
 
-// ruleNames returns the IDs of all rules, in the order of the docs.
 func ruleNames() []string {
 	var names []string
 	for _, r := range rules.All() {

@@ -30,8 +30,7 @@ import (
 	"iotax/internal/terminal"
 )
 
-// storeVariable names the environment variable with the address of the store. --store overrides it. An address with a
-// password belongs in the variable, because the list of processes shows command lines.
+// storeVariable names the environment variable with the address of the store. --store overrides it.
 const storeVariable = "IOTAX_STORE"
 
 // Exit statuses, described in the topic exit-status of the help.
@@ -133,7 +132,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	return exitError
 }
 
-// asksForJSON reports whether args contain --json. It also works if they cannot be parsed.
+// asksForJSON reports whether args contain --json, also if args cannot be parsed.
 func asksForJSON(args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
@@ -141,7 +140,6 @@ func asksForJSON(args []string) bool {
 	return slices.Contains(args, "--json") || slices.Contains(args, "--json=true")
 }
 
-// printError writes an error as text or as JSON.
 func printError(w io.Writer, text string, err error, code exitCode, asJSON bool) {
 	if !asJSON {
 		fmt.Fprintf(w, "iotax: %s\n", text)
@@ -158,7 +156,7 @@ func printError(w io.Writer, text string, err error, code exitCode, asJSON bool)
 		Error  string  `json:"error"`
 		Hint   string  `json:"hint,omitempty"`
 		Status int     `json:"status"`
-		Plan   []place `json:"plan,omitempty"` // the errors of a wrong plan
+		Plan   []place `json:"plan,omitempty"` // errors in the plan
 	}{Status: int(code)}
 	var hint string
 	e.Error, hint, _ = strings.Cut(text, "\n  hint: ")
@@ -190,8 +188,8 @@ var cobraCount = regexp.MustCompile(`^(accepts|accepts at most|requires at least
 
 var cobraWord = regexp.MustCompile(`^(?:unknown command|invalid argument) "(.+)" for ".+"$`)
 
-// wrongArguments rewords cobra's errors about the number of arguments. It adds a hint to them, and if possible to
-// errors about an unknown command or argument.
+// wrongArguments adds a hint, if it finds one, to cobra's errors about commands and arguments. It rewords errors about
+// the number of arguments.
 func wrongArguments(c *cobra.Command, text string) string {
 	if problem, near, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // an unknown command
 		return problem + "\n  hint: did you mean " + strings.Join(strings.Fields(near), ", ") + "?"
@@ -218,7 +216,7 @@ func wrongArguments(c *cobra.Command, text string) string {
 	return c.Name() + " " + how + format.Plural(n, "argument") + ", not " + m[3] + "\n  hint: " + strings.TrimSuffix(c.UseLine(), " [flags]") + " (--help shows more)"
 }
 
-// An app contains the streams and the flags that commands share.
+// An app contains the streams, and the flags that commands share.
 type app struct {
 	args     []string
 	in       io.Reader
@@ -284,7 +282,7 @@ iotax-…, and removes it at the end. It writes to a block device only if
 }
 
 // refuseEmpty refuses empty arguments and empty values of flags. They usually come from an unset shell variable, and
-// would select the default, for example the latest run.
+// would select a default such as the latest run.
 func refuseEmpty(c *cobra.Command, args []string) (err error) {
 	if c.DisableFlagParsing { // cobra's completion command: its last argument may be empty
 		return nil

@@ -25,7 +25,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// programs maps the names of commands that testscript puts in the PATH of the tests to their main functions.
+// programs maps names of commands to their main functions, for testscript.
 var programs = map[string]func(){"iotax": main}
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	ssh.Askpass()
-	if strings.HasPrefix(filepath.Base(os.Args[0]), "iotax-") { // iotax has such a name when it was copied to another machine
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "iotax-") { // the name of a copy of iotax on another machine
 		main()
 		return
 	}
@@ -56,7 +56,7 @@ func (m waiting) Run() int {
 			panic(err)
 		}
 	}
-	// scripts/need builds programs that distributions lack into bin.
+	// scripts/need puts programs that distributions lack into bin.
 	if bin, err := filepath.Abs("../../bin"); err == nil {
 		if err := os.Setenv("PATH", os.Getenv("PATH")+string(filepath.ListSeparator)+bin); err != nil {
 			panic(err)
@@ -65,7 +65,7 @@ func (m waiting) Run() int {
 	return guard(m.M.Run)
 }
 
-// guard runs the tests and returns the exit status. On Linux, it also checks that they left no loop devices behind.
+// guard runs the tests and returns the exit status.
 var guard = func(tests func() int) int { return tests() }
 
 // setup gives every script its own home directory. The scripts share the machine's cache, because fetching and
@@ -91,8 +91,7 @@ func TestScripts(t *testing.T) {
 	}})
 }
 
-// isPicture fails unless its argument is a PNG that is large enough, and has enough colours and non-background pixels,
-// to show text and marks.
+// isPicture fails unless its argument is a PNG with the size, colours and share of marks that a plot has.
 func isPicture(ts *testscript.TestScript, neg bool, args []string) {
 	img, err := png.Decode(strings.NewReader(ts.ReadFile(args[0])))
 	ts.Check(err)
@@ -112,7 +111,7 @@ func isPicture(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// sameTable fails unless a CSV file and a Parquet file have the same rows.
+// sameTable fails unless a CSV file and a Parquet file have the same rows, at least 50.
 func sameTable(ts *testscript.TestScript, neg bool, args []string) {
 	lines, err := csv.NewReader(strings.NewReader(ts.ReadFile(args[0]))).ReadAll()
 	ts.Check(err)

@@ -13,7 +13,6 @@ import (
 	"iotax"
 )
 
-// manCommand returns the hidden command that writes the manual pages for packages.
 func (a *app) manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man DIR",
@@ -34,8 +33,8 @@ func (a *app) manCommand() *cobra.Command {
 	}
 }
 
-// writeManual writes the manual pages of c and its commands. The page of the root command ends with a section for each
-// help topic. The other pages end with the one about the exit status.
+// writeManual writes the manual pages of c and its commands. The page of the root command contains all help topics, the
+// other pages only the exit status.
 func writeManual(c *cobra.Command, dir string) error {
 	for _, s := range c.Commands() {
 		if s.IsAvailableCommand() {

@@ -15,8 +15,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// manyTrials makes a store with one run of cells × rounds trials and returns its path. The trials are copies of real
-// fio trials of two workloads in two directories, each with its facts, values, histograms, series and output.
+// manyTrials makes a store with one run of cells × rounds trials and returns its path. The trials are complete copies
+// of real fio trials of two workloads in two directories.
 func manyTrials(tb testing.TB, protocol string, cells, rounds int) string {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -32,7 +32,6 @@ func manyTrials(tb testing.TB, protocol string, cells, rounds int) string {
 }
 
 // multiply replaces the trials of the run in a store with cells × rounds copies. The copies have new names and rounds.
-// Successive rounds of a cell copy different real trials.
 func multiply(tb testing.TB, path string, cells, rounds int) {
 	tb.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -130,13 +129,13 @@ func TestManyTrials(t *testing.T) {
 	}
 }
 
-// BenchmarkReport100k runs `iotax report` and other commands on a store with 100,000 trials of real fio in 100 cells.
-// Each command is a new process, and the CPU time includes its start. Run it with:
+// BenchmarkReport100k runs `iotax report` and other commands on a store with 100,000 copies of real fio trials in 100
+// cells. Each command is a new process, and the CPU time includes its start. Run it with:
 //
 //	go test -run xxx -bench Report100k -benchtime 3x ./cmd/iotax
 //
-// It fails if a report takes more than 2 s of CPU time or 330 MiB of memory. With IOTAX_MANY=FILE, it keeps the store
-// in FILE, and uses FILE if it exists.
+// It fails if a report takes more than 2 s of CPU time or 330 MiB of memory. IOTAX_MANY=FILE keeps the store in FILE
+// for further benchmarks.
 func BenchmarkReport100k(b *testing.B) {
 	dir := b.TempDir()
 	exe := filepath.Join(dir, "program")

@@ -24,8 +24,8 @@ workloads:
 measure: {trial: 1s, ramp: 0s, rounds: 6, precision: 10%}
 `
 
-// Every metric of a plan has a ratio with an interval and a verdict, from values of fio and the kernel. Every metric
-// that is listed as possible has a value, except for those that `absent` accepts.
+// Every metric of a plan has a ratio with an interval and a verdict. Every possible metric has a value, except for
+// those that `absent` accepts.
 func TestMetricsOfFio(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

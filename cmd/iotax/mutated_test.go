@@ -135,8 +135,7 @@ var mutableWords = []string{
 	"plan quick --scale 0.1",
 }
 
-// foreignOptions are misspelt options, options of the fio command itself, and options with effects outside of a job's
-// target.
+// foreignOptions are misspelt options, options of the fio command itself, and options with effects outside of a target.
 var foreignOptions = []string{"opendi=/a", "write_iol=/a", "output=/a", "trigger=/a", "aux-path=/a", "write_iolog=/a", "exec_prerun=/a", "ioengine=external:/a", "mem=mmap:/a"}
 
 // mutableFake is a plan for fake machines. It can start at once, so an overlooked mistake would start a run.
@@ -160,8 +159,8 @@ func mended(stderr string) bool {
 	return strings.Contains(stderr, "hint:") || strings.Contains(stderr, "did you mean")
 }
 
-// TestMutatedInput gives the commands about a thousand inputs with small mistakes. No input may cause a panic. iotax
-// must refuse a wrong input before it measures or saves anything, with a hint and, for plans and job files, a position.
+// TestMutatedInput gives the commands about a thousand inputs with small mistakes. None may cause a panic. iotax must
+// refuse a wrong input before it measures or saves anything, with a hint and, for plans and job files, a position.
 func TestMutatedInput(t *testing.T) {
 	long.Test(t)
 	dir := t.TempDir()

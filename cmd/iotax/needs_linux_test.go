@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Before it opens a target, run lists all programs that this host lacks for a suite, with one command that installs
-// them. doctor lists them, too.
+// Before it opens a target, run lists all programs that this host lacks for a suite, with a command that installs them.
+// doctor lists them, too.
 func TestLacks(t *testing.T) {
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "apt-get"), []byte("#!/bin/sh\n"), 0o700); err != nil {

@@ -15,7 +15,7 @@ import (
 
 // Tests and benchmarks of iotax's own cost. The figures are in docs/dev/numbers.md.
 
-// During a trial, iotax uses at most 1 % of a core and 20 MiB of resident memory.
+// During a trial, iotax uses at most 1 % of a core and 20 MiB of memory (see residentSet).
 func TestCostDuringATrial(t *testing.T) {
 	s := newStage(t)
 	var share float64
@@ -35,8 +35,7 @@ func TestCostDuringATrial(t *testing.T) {
 	}
 }
 
-// costDuringATrial returns the share of a core that iotax uses during a trial, and its resident memory in bytes as
-// residentSet counts it.
+// costDuringATrial returns the share of a core that iotax uses during a trial, and its residentSet.
 func (s *stage) costDuringATrial() (share float64, rss int64) {
 	t := s.t
 	t.Helper()
@@ -82,8 +81,8 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 	return sum
 }
 
-// residentSet returns the resident memory of a process in bytes. It excludes shared and file-backed pages such as those
-// of the executable, because the test binary is larger than iotax.
+// residentSet returns the resident memory of a process in bytes, without shared and file-backed pages: the test binary
+// is larger than iotax.
 func residentSet(t *testing.T, pid int) int64 {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))

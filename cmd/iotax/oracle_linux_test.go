@@ -8,8 +8,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// QEMU limits two disks of a guest to IOPS in the ratio 100 to 62. The limit is independent of fio and of iotax. The
-// interval must contain the ratio, with a tolerance of 2 %.
+// QEMU limits two disks of a guest to IOPS in the ratio 100 to 62. The interval must contain the ratio, with a
+// tolerance of 2 %.
 func TestKnownRatioComesBack(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -41,8 +41,7 @@ measure: {protocol: "fixed:6x1s", ramp: 300ms, cold: false}
 			t.Fatal(r)
 		}
 		t.Logf("%+v", *c.Ratio)
-		// With six rounds of one second each, the t interval is wide: it must contain the ratio, and the estimate must
-		// be near the ratio.
+		// With six rounds of one second, the interval is wide. So the estimate must be near the ratio, too.
 		if c.Ratio.Lo > 0.62*1.02 || c.Ratio.Hi < 0.62*0.98 || math.Abs(c.Ratio.Estimate/0.62-1) > 0.2 {
 			t.Errorf("the ratio is 0.62, and came out as %+v", *c.Ratio)
 		}

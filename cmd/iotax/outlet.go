@@ -16,9 +16,8 @@ import (
 	"iotax/internal/terminal"
 )
 
-// An outlet holds the flags --format and -o, which mean the same for every command that prints a document. --format is
-// the format of standard output. -o writes a file in the format of its ending, or else of --format. "-" is standard
-// output.
+// An outlet holds the flags --format, the format of standard output, and -o. -o writes a file in the format of its
+// ending, or else of --format. "-" is standard output.
 type outlet struct {
 	formats []string // names, which are also the endings of files
 	format  string
@@ -60,7 +59,7 @@ func (o *outlet) formatOf(path string) string {
 	return o.known(strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), "."))
 }
 
-// known returns the format with that name, or "".
+// `known` returns the format with that name, or "".
 func (o *outlet) known(name string) string {
 	if s, ok := spoken[name]; ok {
 		name = s
@@ -71,9 +70,8 @@ func (o *outlet) known(name string) string {
 	return name
 }
 
-// check refuses an unknown format or ending, a file in a directory that cannot be written, and binary output to a
-// terminal, before the command does any work. It also sets a.json, and replaces a name such as "markdown" in o.format
-// with its ending.
+// check validates --format and -o before the command does any work. It sets a.json, and replaces a name such as
+// "markdown" in o.format with its ending.
 func (o *outlet) check(a *app, c *cobra.Command) error {
 	chosen := c.Flags().Changed("format")
 	if a.json && !chosen {

@@ -10,8 +10,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// Docker and Podman build the Dockerfile in packaging into an image that can measure. The base image of this test has
-// fio, because the test cannot download packages.
+// Docker and Podman build packaging/Dockerfile into an image that can measure. The base image of this test has fio,
+// because the test cannot download packages.
 func TestContainerImage(t *testing.T) {
 	long.Test(t)
 	root, err := filepath.Abs("../..")

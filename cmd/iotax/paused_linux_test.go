@@ -13,7 +13,7 @@ import (
 )
 
 // A trial in which iotax was stopped is discarded and its round runs again, because iotax cannot detect whether fio was
-// stopped at the same time, as on a suspended host. A stopped fio alone is not a pause (TestFindsStall).
+// stopped at the same time. A stopped fio alone is not a pause (TestFindsStall).
 func TestPausedInATrial(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

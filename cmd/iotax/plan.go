@@ -100,8 +100,7 @@ func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding,
 // is printed.
 const shownSlots = 12
 
-// printSummary writes how long p takes, how much it writes, its targets, workloads and expectations, the order of its
-// first rounds, and the findings of lint.
+// printSummary writes a summary of p, its costs and the findings of lint as text.
 func printSummary(out io.Writer, p *plan.Plan, c schedule.Costs, from string, found []lint.Finding) error {
 	var b strings.Builder
 	columns := terminal.Width(out, 100)

@@ -73,9 +73,8 @@ EXPORT { Export_Id = 1; Path = %q; Pseudo = /srv; Access_Type = RW; Squash = No_
 	}
 }
 
-// podOnNFS measures a claim in a pod. The claim's volume is an NFS export that the pod's node mounts. The baseline is
-// the server's own disk, and the facts record the export and its mount options. The node stays in the cluster after the
-// guest has ended.
+// podOnNFS measures a claim whose volume is an NFS export that the pod's node mounts. The node stays in the cluster
+// after the guest has ended.
 func podOnNFS(t *testing.T, c *kube.Cluster) {
 	s := newStage(t)
 	s.env["KUBECONFIG"] = c.Config

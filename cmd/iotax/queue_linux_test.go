@@ -24,8 +24,8 @@ func urgent() []string {
 	return []string{"chrt", "-f", "20"}
 }
 
-// serverOfOne starts an NBD server that processes one read at a time. Each read takes the time `service`. serverOfOne
-// returns the server's URL and the path of a log with the start and the end of each read.
+// serverOfOne starts an NBD server that processes one read at a time. Each read takes the time `service`. log is the
+// path of a log with the start and the end of each read.
 func serverOfOne(t *testing.T, service time.Duration) (url, log string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -106,9 +106,8 @@ func latency(t *testing.T, trial *iotax.Trial) float64 {
 }
 
 // Queueing theory predicts the mean latency of an open loop at a server that serves I/Os one by one
-// (Pollaczek–Khinchine): E[S] + λE[S²]/(2(1−ρ)). S is the service time, which the server logs, λ the arrival
-// rate, and ρ = λE[S]. For a constant S the queue is M/D/1. A closed loop would measure only E[S], which is about 43 %
-// less at ρ = 0.6. Bursts of arrivals would increase the latency.
+// (Pollaczek–Khinchine): E[S] + λE[S²]/(2(1−ρ)). S is the service time, which the server logs, λ the arrival rate, and
+// ρ = λE[S]. For a constant S the queue is M/D/1. A closed loop would measure only E[S].
 func TestOpenLoopObeysQueueingTheory(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

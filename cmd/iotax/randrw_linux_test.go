@@ -26,8 +26,7 @@ func TestSuitesParse(t *testing.T) {
 	}
 }
 
-// The suite "randrw" measures a device that may be overwritten and a directory. It reports reads, writes and their sum,
-// and bandwidth in MB/s and MiB/s.
+// The suite "randrw" measures a directory and, with --destroy, a block device.
 func TestRandrwOnDevice(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

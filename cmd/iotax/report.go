@@ -73,7 +73,6 @@ latest~1, or newest (also a run without trials).`,
 	return c
 }
 
-// detailsFlag adds --details to a command that prints a report.
 func (a *app) detailsFlag(c *cobra.Command) {
 	c.Flags().BoolVar(&a.details, "details", false, "print the whole report: every table, interval and note")
 	group(c, groupOutput, "details")

@@ -274,8 +274,8 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 }
 
 // testAccelerator tests, for the estimate, whether guests on this host are emulated. It does nothing if p uses no guest
-// on this host, or if the result of an earlier test is known. It ignores errors, because the run reports them when it
-// opens the guest.
+// on this host, or if an earlier test has a result. It ignores errors, because the run reports them when it opens the
+// guest.
 func testAccelerator(ctx context.Context, p *plan.Plan, dir string, note func(string, ...any)) {
 	used := p.Used()
 	guest := func(m plan.Machine) bool { return m.Kind == vm.Kind.Name && m.On == "" && used[m.Name] }
@@ -285,7 +285,6 @@ func testAccelerator(ctx context.Context, p *plan.Plan, dir string, note func(st
 	}
 }
 
-// progress returns a display that shows the progress of a run on standard error.
 func (a *app) progress() *progress.Progress {
 	level := progress.Normal
 	switch {
@@ -310,8 +309,8 @@ func beginWork(id string) (dir string, err error) {
 	return dir, nil
 }
 
-// endWork removes the working directory, but keeps notes about resources that still exist. It prints errors, for
-// example if a file system is mounted in the directory. `iotax clean` can remove the rest later.
+// endWork removes the working directory, but keeps notes about resources that still exist. It prints errors. `iotax
+// clean` can remove the rest later.
 func (a *app) endWork(dir string) {
 	if err := leftover.Remove(dir); err != nil {
 		fmt.Fprintln(a.err, "iotax:", err)
@@ -389,8 +388,8 @@ func (a *app) completeness(r *iotax.Run) error {
 // A nothingCompared is the error of a report without a valid comparison.
 type nothingCompared struct{ error }
 
-// noComparison returns a nothingCompared if no comparison has a valid trial on both sides. For a run without
-// comparisons, it returns a nothingCompared if no trial is valid.
+// noComparison returns a nothingCompared if no comparison has a valid trial on both sides, or if a run without
+// comparisons has no valid trial.
 func noComparison(rep *report.Report) error {
 	compares, measured, ran, failed := false, false, 0, 0
 	for _, s := range rep.Sections {

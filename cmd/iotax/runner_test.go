@@ -15,8 +15,7 @@ import (
 	"iotax/internal/store"
 )
 
-// The error of a run without a valid comparison contains the reason: no trials, only failed or discarded trials, or no
-// valid trial of the reference.
+// The error of a run without a valid comparison contains the reason.
 func TestNoComparison(t *testing.T) {
 	r := &report.Report{Run: &iotax.Run{ID: "r"}, Sections: []report.Section{{Rows: []report.Row{{Target: "a", Err: "it is gone"}, {Target: "b", Against: "a"}}}}}
 	for _, c := range []struct {
@@ -31,7 +30,7 @@ func TestNoComparison(t *testing.T) {
 	}
 }
 
-// For an interrupted run without trials, finish returns an errInterrupted. printError prints it as text and as JSON.
+// For an interrupted run without trials, finish returns an errInterrupted. printError prints it as text or as JSON.
 func TestInterruptedRun(t *testing.T) {
 	_, db := storeOf(t, map[string]iotax.Status{"a1": iotax.Interrupted}, leftover.Self())
 	r, err := db.Get(t.Context(), "a1")
@@ -52,7 +51,7 @@ func TestInterruptedRun(t *testing.T) {
 	}
 }
 
-// The shard that ends last reports that the run compares nothing, but its exit status depends only on its own part.
+// The shard that ends last prints that the run compares nothing, but its exit status depends only on its own part.
 func TestLastShardHasItsOwnStatus(t *testing.T) {
 	_, db := storeOf(t, nil, leftover.Self())
 	var part iotax.Run

@@ -263,8 +263,7 @@ var exports = map[string]func(context.Context, io.Writer, *store.Store, *iotax.R
 	},
 }
 
-// each returns an export function for a format that lists every trial. depth determines how much of each trial it
-// reads.
+// each returns an export function for a format that lists every trial.
 func each(write func(io.Writer, *iotax.Run, iter.Seq2[*iotax.Trial, error]) error, depth store.Depth) func(context.Context, io.Writer, *store.Store, *iotax.Run) error {
 	return func(ctx context.Context, w io.Writer, db *store.Store, r *iotax.Run) error {
 		return write(w, r, db.Each(ctx, r.ID, depth))
@@ -296,7 +295,7 @@ func (a *app) exportCommand() *cobra.Command {
 	return c
 }
 
-// withRun calls f with the run that args name, or with the latest run.
+// withRun calls f with the run that args name, by default the latest one with trials.
 func (a *app) withRun(c *cobra.Command, args []string, f func(*store.Store, *iotax.Run) error) error {
 	return a.withStore(c, func(db *store.Store) error {
 		ref := "latest"

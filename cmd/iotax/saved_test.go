@@ -47,7 +47,7 @@ func cli(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// A shell passes an empty argument for an unset variable. iotax refuses empty arguments and empty values of flags.
+// A quoted variable that is not set becomes an empty argument. iotax refuses empty arguments and empty values of flags.
 func TestEmptyWords(t *testing.T) {
 	path, db := storeOf(t, map[string]iotax.Status{"a1": iotax.Done}, leftover.Self())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
@@ -72,7 +72,7 @@ func TestEmptyWords(t *testing.T) {
 	}
 }
 
-// rm lists the runs that it would remove. Without a terminal it needs --yes. It never removes a run whose process is
+// rm lists the runs that it would remove. Without a terminal it needs --yes. It does not remove a run whose process is
 // alive. If the process is on another host, it needs --force.
 func TestRemovalIsMeant(t *testing.T) {
 	died := leftover.Self()
@@ -106,8 +106,8 @@ func TestRemovalIsMeant(t *testing.T) {
 	}
 }
 
-// A run whose status stays running can be removed if a shard never began, a process was killed, or its rows in the
-// database are damaged. If its process may still exist, rm needs --force. If the process is alive, rm refuses.
+// rm removes a run whose status stays running if a shard never began, a process was killed, or its rows in the database
+// are damaged. If its process may still exist, rm needs --force. If the process is alive, rm refuses.
 func TestRemoveStuck(t *testing.T) {
 	died := leftover.Self()
 	died.Start++ // an earlier process with the same process id
@@ -158,8 +158,8 @@ func TestRemoveStuck(t *testing.T) {
 	}
 }
 
-// iotax writes a report to a temporary file while it makes the report. While the temporary file exists, a signal does
-// not end iotax before the cleanup. After an error, no file is left.
+// iotax writes a report to a temporary file first. While that file exists, a signal does not end iotax before the
+// cleanup. After an error, no file is left.
 func TestReportIsStreamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.txt")
 	o := &outlet{formats: []string{"txt"}, files: []string{path}}

@@ -18,9 +18,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// Secrets come from the environment or a file, and reach only the service that needs them. The test puts markers into
-// every source of secrets. No marker may appear in the output, in a file that is not its source, or on a command line
-// that the test did not start.
+// The test puts markers into the sources of secrets. No marker may appear in the output, in a file that is not its
+// source, or on a command line that the test did not start.
 func TestSecretsStaySecret(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

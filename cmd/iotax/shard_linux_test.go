@@ -55,7 +55,7 @@ func structure(t *testing.T, text string) string {
 	return out
 }
 
-// postgres starts a server that runs until the test ends, and creates a database in it.
+// postgres starts a server that runs until the test ends, and returns the URL of a new database in it.
 func postgres(t *testing.T) (_ *storetest.Server, url string) {
 	t.Helper()
 	server, err := storetest.Start()
@@ -74,7 +74,7 @@ func postgres(t *testing.T) (_ *storetest.Server, url string) {
 }
 
 // Four processes measure a run together, and save it in one PostgreSQL database. The report has the structure of a
-// single process's report, and other commands can read the store.
+// single process's report.
 func TestShards(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -154,8 +154,8 @@ measure: {trial: 200ms, ramp: 20ms, rounds: {min: 2, max: 8}, cold: false}
 	}
 }
 
-// diedElsewhere kills a shard and an undivided run on a host with another name. iotax counts both as running, and does
-// not take them over, until they have not reported to the store for several minutes.
+// diedElsewhere kills a shard and an undivided run on a host with another name. iotax counts both as running until they
+// have not reported to the store for several minutes.
 func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string) []string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -211,8 +211,7 @@ func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string)
 	}
 }
 
-// served fails the test unless `iotax serve` shows the run from the stage's store, but not the user name in the store's
-// address.
+// served checks that `iotax serve` shows the run, but not the user name in the address of the store.
 func served(t *testing.T, s *stage, id string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

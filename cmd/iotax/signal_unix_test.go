@@ -70,8 +70,7 @@ func TestFirstSignal(t *testing.T) {
 	}
 }
 
-// Inputs that iotax reads into memory in full have a size limit. The error contains the limit. The limit also applies
-// to devices.
+// Files that iotax reads into memory in full have a size limit, which also applies to devices.
 func TestInputLimits(t *testing.T) {
 	t.Parallel()
 	zeros := filepath.Join(t.TempDir(), "zeros.yaml")

@@ -105,8 +105,7 @@ func (r *running) watched() (levels []level) {
 	}
 }
 
-// flat fails the test if the memory or the number of open files in levels grew during the run. got is the result of the
-// run.
+// flat fails the test if the memory or the number of open files in levels grew during the run.
 func flat(t *testing.T, trials int, levels []level, got result) {
 	t.Helper()
 	if got.code != 0 {
@@ -126,8 +125,7 @@ func flat(t *testing.T, trials int, levels []level, got result) {
 	m0, m1, f0, f1 := middle(early, memory), middle(late, memory), least(early, files), least(late, files)
 	t.Logf("%d trials: %.1f MiB and %.0f files early, %.1f MiB and %.0f files late; at most %.1f MiB", trials, m0/(1<<20), f0, m1/(1<<20), f1,
 		slices.MaxFunc(levels, func(a, b level) int { return int(a.memory - b.memory) }).memory/(1<<20))
-	// A run keeps less than a hundred bytes of each trial for the stop rule and the checks. That is less than the
-	// garbage collector's variation.
+	// A run keeps less than a hundred bytes of each trial, which is less than the variation of the garbage collector.
 	if m1 > 1.1*m0+2<<20 {
 		t.Errorf("memory grew from %.1f to %.1f MiB", m0/(1<<20), m1/(1<<20))
 	}
@@ -145,12 +143,11 @@ func between(all []level, from, to int) (out []level) {
 	return out
 }
 
-// least returns the smallest value that `of` returns for the levels.
 func least(all []level, of func(level) float64) float64 {
 	return of(slices.MinFunc(all, func(a, b level) int { return cmp.Compare(of(a), of(b)) }))
 }
 
-// middle returns the median of the values that `of` returns for the levels.
+// middle returns the median of `of` over the levels.
 func middle(all []level, of func(level) float64) float64 {
 	var vs []float64
 	for _, l := range all {

@@ -27,7 +27,7 @@ import (
 	"iotax/internal/suite"
 )
 
-// planFlags are the flags that change the plan. The commands run, plan, tune and bisect have them.
+// planFlags are the flags that change the plan.
 type planFlags struct {
 	workloads workloadWords
 	size      string
@@ -112,8 +112,8 @@ func (pf *planFlags) add(c *cobra.Command) {
 	c.ValidArgsFunction = completeTargets
 }
 
-// workloadWords is a flag that may be repeated. Its value is a list of words separated by commas, or a single command:
-// a fio command line or command:CMD. A command is not split.
+// workloadWords is a flag that may be repeated. Its value is a list of words separated by commas, or a single fio
+// command line or command:CMD.
 type workloadWords []string
 
 func (w *workloadWords) String() string { return strings.Join(*w, ",") }
@@ -150,8 +150,7 @@ func (pf *planFlags) command(c *cobra.Command, args []string) ([]string, error) 
 	return args[:n], nil
 }
 
-// load returns the plan that args name, with the changes that the flags request. args contains a suite with or without
-// targets, a plan file, "-" for standard input, or targets.
+// load returns the plan that args name, with the changes that the flags request.
 func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	p, err := pf.read(args, stdin)
 	if err != nil {
@@ -226,8 +225,7 @@ func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan
 	return at, pf.keep(at)
 }
 
-// kinds returns all kinds. A plan with a list of nodes for a pod gets one target for each node. Pods that iotax creates
-// use the nodes of --nodes if their spec names no node.
+// kinds returns all kinds. A new pod whose spec names no node gets one target for each node of --nodes.
 func (pf *planFlags) kinds() plan.Kinds {
 	ks := kinds.All()
 	for i := range ks.Machines {
@@ -303,7 +301,7 @@ func noPlan(arg string) error {
 }
 
 // keep removes the workloads that -w does not name, with their expectations and their names in the reference. It keeps
-// workloads that run only as noise. Without -w, it keeps all.
+// workloads that run only as noise.
 func (pf *planFlags) keep(p *plan.Plan) error {
 	if len(pf.workloads) == 0 {
 		return nil
@@ -324,8 +322,8 @@ func (pf *planFlags) keep(p *plan.Plan) error {
 	return nil
 }
 
-// choose returns the names that words select. A name may itself contain a comma, so choose joins as many
-// consecutive words as possible.
+// choose returns the names that words select. A name may contain a comma, so choose joins as many consecutive words as
+// possible.
 func choose(names, words []string) ([]string, error) {
 	var chosen []string
 	for i := 0; i < len(words); {
@@ -428,7 +426,7 @@ func (pf *planFlags) boot(p *plan.Plan) error {
 }
 
 // shrink multiplies sizes, the lengths of trials and ramps, and the budget by --scale. It does not reduce a trial below
-// one second, a ramp below 100 ms, or a budget below leastBudget. Flags such as --trial override the results.
+// one second, a ramp below 100 ms, or a budget below leastBudget.
 func (pf *planFlags) shrink(p *plan.Plan) error {
 	if !(pf.scale > 0 && pf.scale <= 1000) {
 		return fmt.Errorf("--scale: %g is out of range\n  hint: write a factor above 0, as in 0.1", pf.scale)

@@ -77,7 +77,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Every key with a file or directory of this host is relative to the plan's folder, and absolute in the saved plan.
+// Keys with a file or directory of this host are relative to the folder of the plan, and absolute in the saved plan.
 // Paths that begin with ~ become absolute. Values that are not files (none, limactl), absolute paths, and paths of
 // other machines are not changed.
 func TestAbsolute(t *testing.T) {

@@ -45,9 +45,8 @@ func (p *pane) until(what string, ok func(screen string) bool) string {
 	}
 }
 
-// A real run with -v on terminals of 80 and 120 columns shows bars with rounds, speeds and the time left, in lines that
-// fit. After the terminal becomes narrower and lower, the bars fit again, no part of the old ones remains, and no line
-// above is lost.
+// A run with -v on terminals of 80 and 120 columns shows bars with rounds, speeds and the time left, in lines that fit.
+// After the terminal becomes narrower and lower, the bars fit again, and no part of the old ones remains.
 func TestProgressInTmux(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -69,8 +68,7 @@ func TestProgressInTmux(t *testing.T) {
 		}
 	}
 	workloads := []string{"randread-4k", "randread-8k", "randread-16k", "randread-32k", "randread-64k"}
-	// Print lines above the bars, as on most terminals. On an empty screen, tmux would move wrapped lines into its
-	// history.
+	// Print lines above the bars, because on an empty screen, tmux would move wrapped lines into its history.
 	command := fmt.Sprintf("seq 100 140; cd %s; export TMPDIR=%s; %s run -v --store %s/db dir:%s/one dir:%s/two -w %s --trial 150ms --ramp 20ms --size 2MiB --rounds 30 --protocol adaptive --precision 0.1%% --calibrate=no; echo ended; sleep 600",
 		dir, dir, iotax, dir, dir, dir, strings.Join(workloads, ","))
 	bars := func(screen, workload string) int {

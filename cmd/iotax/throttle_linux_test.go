@@ -64,10 +64,9 @@ func (l *limit) set(n int) {
 	}
 }
 
-// The kernel limits the rate of reads to much less than the device could reach. It changes the limit while fio
-// measures, as if burst credit ran out, a volume warmed up, or a neighbour came and went. For each change, the matching
-// rule about the course of a trial must report a finding, and no other such rule may. For a constant limit, no such
-// rule may report a finding. The queue is deep enough to cover the time that fio may wait for a CPU.
+// The kernel limits the rate of reads to much less than the device could reach. The test changes the limit while fio
+// measures. For each change, only the matching rule about the course of a trial reports a finding. For a constant
+// limit, none does. The queue is deep enough to cover the time that fio may wait for a CPU.
 func TestFindsThrottledDisk(t *testing.T) {
 	long.Test(t)
 	const seconds = 12
@@ -132,7 +131,7 @@ measure: {trial: %ds, ramp: 0s, rounds: 1}
 	}
 }
 
-// Two processes share a device with a limited rate of reads. With equal queues, the victim gets about half of the rate.
+// Two processes share a device with a limited rate of reads, so the victim gets only a part of the rate.
 func TestVictimLosesToNoise(t *testing.T) {
 	long.Test(t)
 	const limit = 400

@@ -42,8 +42,7 @@ func nights(t *testing.T, n int) (path string) {
 	return path
 }
 
-// trend finds a p99 that got worse although the rate did not change. With --fail-on, it fails as long as the change is
-// recent.
+// trend finds a p99 that got worse although the rate did not change. With --fail-on, it fails if the change is recent.
 func TestTrendFails(t *testing.T) {
 	path := nights(t, 20)
 	for _, c := range []struct {

@@ -195,8 +195,7 @@ type matrix struct {
 	targets map[string]plan.Target // keys are combinations, formatted with fmt.Sprint
 }
 
-// matrixOf returns the matrix of p. It refuses a plan with several workloads, and a last entry that has no lists, lacks
-// combinations, or consists of other targets.
+// matrixOf returns the matrix of p, or an error if p cannot be tuned.
 func matrixOf(p *plan.Plan) (*matrix, error) {
 	fail := func(what, hint string) (*matrix, error) {
 		return nil, &iotax.Error{Op: "tune", On: p.Name, Err: errors.New(what), Hint: hint}
@@ -248,7 +247,6 @@ func matrixOf(p *plan.Plan) (*matrix, error) {
 	return m, nil
 }
 
-// target returns the target of a combination.
 func (m *matrix) target(c tune.Combo) plan.Target { return m.targets[fmt.Sprint(c)] }
 
 // A tuning measures combinations of a plan's options for a search.
@@ -280,7 +278,7 @@ type tuneStep struct {
 }
 
 // pace returns the mean time of a trial so far, including its share of opening and closing targets. It ignores
-// interrupted steps, and returns 0 if no other step is complete.
+// interrupted steps, and returns 0 without other complete steps.
 func (t *tuning) pace(ctx context.Context) (time.Duration, error) {
 	took, trials := time.Duration(0), 0
 	for _, step := range t.state.Steps {
@@ -375,7 +373,7 @@ func (t *tuning) plan(combos []tune.Combo, rounds int) *plan.Plan {
 	return &p
 }
 
-// rows returns the measurements of a step's runs, one row for each combination. It skips runs that are not in the
+// rows returns the measurements of the runs of a step, one row for each combination. It skips runs that are not in the
 // store.
 func (t *tuning) rows(ctx context.Context, combos []tune.Combo, runs []string) ([]tune.Row, error) {
 	rows := make([]tune.Row, len(combos))
@@ -482,8 +480,7 @@ func (m *matrix) changes(c tune.Combo) []tuneChange {
 	return all
 }
 
-// lines returns the options of the recommended target in the form that programs take: the arguments of QEMU, the mount
-// command if it differs from the present one, and the options of other programs.
+// lines returns the options of the recommended target in the form that programs take, such as the arguments of QEMU.
 func (t *tuning) lines(ctx context.Context, c tune.Combo) (lines []string, err error) {
 	for _, step := range slices.Backward(t.state.Steps) {
 		if len(step.Runs) == 0 || !slices.ContainsFunc(step.Combos, func(o tune.Combo) bool { return slices.Equal(o, c) }) {

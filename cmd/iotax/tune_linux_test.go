@@ -11,8 +11,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// tuned writes a program, and a plan that runs the program with the options a to f in two directories. It returns the
-// directory that is on a tmpfs. The program prints a time: 100 ms with 2 % noise. Options b and e each reduce the
+// tuned writes a program, and a plan that runs it with the options a to f in two directories. The result is the
+// directory that is on a tmpfs. The program prints a time of 100 ms with 2 % noise. Options b and e each reduce the
 // time, and together they reduce it even more.
 func (s *stage) tuned() (memory string) {
 	s.t.Helper()
@@ -42,7 +42,7 @@ measure: {cold: false, ramp: 0s}
 	return memory
 }
 
-// By measuring only some of the combinations, tune finds the two options that make the program faster. It refuses the
+// tune finds the two options that make the program faster, although it measures only some combinations. It refuses the
 // directory in memory, except with --allow-weaker. An interrupted search resumes with the saved steps.
 func TestTune(t *testing.T) {
 	long.Test(t)
@@ -145,8 +145,7 @@ measure: {trial: 1s, ramp: 100ms}
 	}
 }
 
-// tune has a built-in list of options for some kinds of targets on the command line. Values that a target names itself
-// are the present values of these options.
+// tune has a built-in list of options for some kinds of targets on the command line.
 func TestTuneWords(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -71,7 +71,6 @@ func encode(e *gob.Encoder, b any) error {
 	return e.Encode(b)
 }
 
-// decode reads a value into the box that p points to.
 func decode(d *gob.Decoder, p any) error {
 	if empty(reflect.TypeOf(p).Elem()) {
 		return nil
@@ -80,7 +79,7 @@ func decode(d *gob.Decoder, p any) error {
 }
 
 // On runs the function on m. An error from another machine matches the same `sentinels` as the error of the function.
-// It also wraps the first *iotax.Error in that error or, if there is none, the first *iotax.ExitError.
+// It also wraps the first *iotax.Error in that error, or else the first *iotax.ExitError.
 func (f Func[In, Out]) On(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
 	if ctx.Err() == nil && iotax.IsLocal(m) {
 		return f.here(ctx, m, in)

@@ -13,14 +13,12 @@ import (
 // A Binary describes a program on a machine.
 type Binary struct{ Path, Version, SHA256 string }
 
-// Facts adds the path and the SHA-256 of the binary to facts, under keys that start with name. The caller records the
-// version.
+// Facts adds the path and the SHA-256 of the binary to facts, as NAME.path and NAME.sha256.
 func (b Binary) Facts(name string, facts map[string]string) {
 	facts[name+".path"], facts[name+".sha256"] = b.Path, b.SHA256
 }
 
-// Identify finds a program on this system by name or path, and runs it with flag to read its version. It returns an
-// error if the program fails.
+// Identify finds a program on this system by name or path, and runs it with flag to read its version.
 func Identify(ctx context.Context, name, flag string) (b Binary, err error) {
 	if b.Path, err = Tool(name); err != nil {
 		return b, err

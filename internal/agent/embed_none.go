@@ -4,6 +4,5 @@ package agent
 
 import "io/fs"
 
-// embedded is nil because this build contains no agents. This program can copy only itself, to machines with the same
-// system.
+// embedded is nil because this build contains no agents.
 var embedded fs.FS

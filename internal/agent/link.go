@@ -23,7 +23,7 @@ type Link struct {
 	// Start starts the agent. If it is nil, a command on the machine starts the agent.
 	Start func(ctx context.Context) (*Session, error)
 	// Program is the path of the agent's program if the machine already has it. If Program is "", iotax copies the
-	// agent to the machine.
+	// agent if the machine lacks it.
 	Program string
 
 	// Log receives progress messages for the user; nil discards them. Set it before the first call.
@@ -115,12 +115,11 @@ func System(ctx context.Context, m iotax.Machine) (system string, err error) {
 	return system, err
 }
 
-// bootstrapScript starts an agent. Its arguments describe the programs that iotax can copy: SYSTEM:SHA256:SIZE, where
-// SYSTEM is the output of uname -s and uname -m, joined with a slash. The script searches four directories, such as
-// ~/.cache/iotax, for the program of its system. If none contains the program, the script requests it on standard
-// output and reads it from standard input. The script writes the program to the first of these directories that
-// belongs to this user, allows programs to run, and has enough space. It then removes from that directory other
-// copies that no iotax has started for a week.
+// bootstrapScript starts an agent. Its arguments are the programs that iotax can copy, as SYSTEM:SHA256:SIZE. SYSTEM is
+// the output of uname -s and uname -m, joined with a slash. If none of four directories contains the program for this
+// system, the script requests it on standard output and reads it from standard input. It writes the program to the
+// first directory that belongs to this user, allows programs to run, and has enough space. It then removes other copies
+// from that directory if no iotax has started them for a week.
 const bootstrapScript = `
 mask=$(umask)
 umask 077

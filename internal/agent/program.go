@@ -102,7 +102,6 @@ func programsOf(dir fs.FS) (all []program, err error) {
 	return all, err
 }
 
-// self returns the running program.
 func self() (program, error) {
 	p := program{system: runtime.GOOS + "/" + runtime.GOARCH}
 	if host == nil {

@@ -95,8 +95,8 @@ func Tool(name string) (string, error) {
 	return "", err
 }
 
-// Exec runs a program on this system and returns its standard output. An error contains the program's standard error
-// and wraps its *exec.ExitError.
+// Exec runs a program on this system and returns its standard output. If the program fails, the error contains its
+// standard error and wraps its *exec.ExitError.
 func Exec(ctx context.Context, args ...string) (string, error) {
 	path, err := Tool(args[0])
 	if err != nil {
@@ -113,7 +113,7 @@ func Exec(ctx context.Context, args ...string) (string, error) {
 	return string(out), err
 }
 
-// A toolError is the error of a program that failed. Its text is the program's name and its standard error.
+// A toolError is the error of a program that failed.
 type toolError struct {
 	text  string
 	cause error

@@ -26,8 +26,8 @@ var errClosed = errors.New("the other end closed the call")
 // earlier: see Grace and Patience in package internal/machine/internal/proc.
 const endTime = 15 * time.Second
 
-// host is the machine passed to Main. It is nil if the program's main does not call Main. Such a program, for example a
-// test, cannot be an agent.
+// host is the machine passed to Main. It is nil if the program's main does not call Main. Such a program cannot be an
+// agent.
 var host iotax.Machine
 
 type (
@@ -81,7 +81,7 @@ func Main(m iotax.Machine) {
 }
 
 // EnclosedProgram is the path of the agent's program in a container that Enclose starts. The container's first process
-// runs this program, so no copy is needed. A small guest may have no space for a copy.
+// runs this program, so no copy is needed.
 const EnclosedProgram = "/proc/1/exe"
 
 // Enclose returns the command that starts a session in a container on Linux: in new mount, PID, IPC and UTS namespaces,
@@ -102,8 +102,8 @@ func InProcess(ctx context.Context) (*Session, error) {
 	return Meet(here, here, here.Close)
 }
 
-// Serve answers the calls of the other end, and runs its commands on m, until `in` ends, ctx is done, the other end
-// asks it to end, or heartbeats are missing. It then cancels the running calls and waits at most endTime for them.
+// Serve answers the calls of the other end, and runs its commands on m. It returns when `in` ends, ctx is done, the
+// other end asks it to end, or heartbeats stop. It first cancels the running calls and waits at most endTime for them.
 func Serve(ctx context.Context, m iotax.Machine, in io.Reader, out io.Writer) error {
 	path, err := os.Executable()
 	if err != nil {

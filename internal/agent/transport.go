@@ -60,7 +60,7 @@ func (c carrier) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	return conn.Wait()
 }
 
-// Lost waits up to reasonTime for the agent's program to end, and returns the reason, or err if the reason is unknown.
+// Lost returns the reason why the agent's program ended, or err if the reason is unknown. It waits up to reasonTime.
 // The result wraps no error: callers must not mistake the agent's exit status for that of a command.
 func (s *Session) Lost(err error) error { return errors.New(s.gone(err).Error()) }
 
@@ -94,8 +94,7 @@ func (s *Session) KeepAlive() error {
 	return nil
 }
 
-// Watch pings the agent every watchEvery. It ends the session after watchMisses intervals in a row without an answer.
-// One miss is not enough, because a guest that is short of CPU answers late.
+// Limits of Watch. One missed ping is not enough, because a guest that is short of CPU answers late.
 const (
 	watchEvery  = 5 * time.Second
 	watchMisses = 4

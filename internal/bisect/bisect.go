@@ -1,6 +1,6 @@
-// Package bisect finds the first of several versions that is slower than a good one. Each step compares one version
-// with the good one in paired rounds, until the error probability is small enough. The package chooses the versions
-// and ends the steps. Deps provides the functions that build and measure a version.
+// Package bisect finds the first version that is slower than a good one. Each step compares one version with the good
+// one in paired rounds, until the error probability is small enough. Deps provides the functions that build and measure
+// a version.
 package bisect
 
 import (
@@ -23,12 +23,11 @@ type Answer string
 const (
 	Good   Answer = "good"   // as fast as the good version
 	Bad    Answer = "bad"    // slower
-	Unsure Answer = "unsure" // undecided after the maximum number of rounds, or when the step's budget was used up
+	Unsure Answer = "unsure" // undecided when the measurement ended
 	Failed Answer = "failed" // the version could not be built or measured
 )
 
-// A State is the progress of a bisection. It is saved after every change. With the state and the saved runs, a
-// bisection can continue.
+// A State is the progress of a bisection. With the state and the saved runs, an interrupted bisection can continue.
 type State struct {
 	Good   string `json:"good"`
 	Bad    string `json:"bad"`
@@ -114,8 +113,8 @@ func (s *Search) Run(ctx context.Context) (Result, error) {
 	}
 }
 
-// One tests `version` after it has tested the bad version. If the answer for the bad version is Good or Unsure, One
-// does not test `version`: the Answer is "", and Result.None or Result.Unsure is set.
+// One tests the bad version and then `version`. If the answer for the bad version is Good or Unsure, One does not test
+// `version`: the Answer is "", and Result.None or Result.Unsure is set.
 func (s *Search) One(ctx context.Context, version string) (Answer, Result, error) {
 	if r, err := s.begin(ctx); err != nil || r.None || r.Unsure {
 		return "", r, err
@@ -181,9 +180,8 @@ func (s *Search) step(version string) *Step {
 func steps(n int) int { return int(math.Ceil(math.Log2(float64(n)))) }
 
 // share returns the error probability that the next step may use if n versions are left: the unused part of Alpha,
-// divided by the number of steps that are expected to remain plus two. The two additional shares are for extra steps
-// after unsure answers. Each step uses only a fraction of the unused part, so the sum over all steps never exceeds
-// Alpha.
+// divided by the expected number of remaining steps plus two, because unsure answers cause extra steps. The sum over
+// all steps never exceeds Alpha.
 func (s *Search) share(n int) float64 {
 	rest := Alpha
 	for _, step := range s.State.Steps {

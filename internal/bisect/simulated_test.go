@@ -119,8 +119,8 @@ func naive(w *world, n int) Result {
 	return Result{First: w.versions[hi]}
 }
 
-// Bisect is right in at least 95 % of the studies without a slowdown or with a slowdown of at least 8 %. In each case
-// it is wrong in at most 5 % of the studies. The log compares the number of trials with that of fixed repetitions.
+// Up to the sampling error, bisect is right in at least 95 % of the studies without a slowdown or with a slowdown of at
+// least 8 %. In each case it is wrong in at most 5 % of the studies.
 func TestSimulated(t *testing.T) {
 	studies := 20
 	if !testing.Short() {

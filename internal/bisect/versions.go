@@ -52,10 +52,9 @@ func List(versions []string) func(context.Context, []string, string) ([]string, 
 // A Repo is a git repository.
 type Repo struct{ Dir string }
 
-// gitTime limits each git command. Checking out a large repository takes longest.
+// gitTime limits each git command.
 const gitTime = 10 * time.Minute
 
-// git runs git in the repository and returns its output.
 func (r Repo) git(ctx context.Context, args ...string) (string, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, gitTime, fmt.Errorf("no end within %v", gitTime))
 	defer cancel()

@@ -17,8 +17,7 @@ import (
 	"iotax"
 )
 
-// A Setup identifies the hardware and software that a calibration is valid for. If any of its facts changes, the setup
-// needs a new calibration.
+// A Setup identifies the hardware and software that a calibration is valid for.
 type Setup struct {
 	Facts map[string]string `json:"facts"`
 }
@@ -30,8 +29,7 @@ var (
 		"fio", "accel", "qemu", "kernel", iotax.FactMachineHostname, iotax.FactMachineKernel, iotax.FactMachineCPUModel, "machine.cpu.count"}
 )
 
-// SetupOf returns the setup of a run's baseline. The facts are complete once the workloads have been checked on the
-// baseline.
+// SetupOf returns the setup of a run's baseline. Its facts are complete after the workloads have been checked there.
 func SetupOf(r *iotax.Run) Setup {
 	facts := map[string]string{}
 	add := func(prefix string, from map[string]string, keys []string) {
@@ -47,8 +45,8 @@ func SetupOf(r *iotax.Run) Setup {
 			add("place.", t.Facts, placeFacts)
 			facts["machine"] = t.Machine
 			if t.Machine != "host" {
-				// The settings of a guest's disk, such as cache and bus, are taken from the labels. The facts
-				// "device.*" also contain them, but with names of temporary files.
+				// The labels contain the settings of a guest's disk. The facts "device.*" contain them, too, but with
+				// names of temporary files.
 				for k, v := range t.Labels {
 					facts["label."+k] = v
 				}
@@ -70,8 +68,7 @@ func (r Setup) Key() string {
 // A Cache stores calibrations as files in a directory, one for each setup.
 type Cache struct{ Dir string }
 
-// An entry is the content of a cache file, whose name is the key of the setup. Of the facts, iotax reads only machine
-// and hostname. The others are for human readers.
+// An entry is the content of a cache file. Of the facts in Setup, iotax reads only machine and hostname.
 type entry struct {
 	Version     int               `json:"version"`
 	Setup       map[string]string `json:"setup"`
@@ -83,15 +80,15 @@ const entryVersion = 1
 // Path returns the path of the calibration file of a setup.
 func (c Cache) Path(r Setup) string { return filepath.Join(c.Dir, r.Key()+".json") }
 
-// Get returns the calibration of r. It returns false if the cache has no calibration of r that is valid at time now. A
-// file that cannot be read counts as missing.
+// Get returns the calibration of r, and false if the cache has none that is valid at time now. An unreadable file
+// counts as missing.
 func (c Cache) Get(r Setup, now time.Time) (*iotax.Calibration, bool) {
 	e, ok := read(c.Path(r), now)
 	return &e.Calibration, ok
 }
 
-// here reports whether the cache has a calibration of a place on this host that is valid at time now. If full is set,
-// brief calibrations do not count.
+// `here` reports whether the cache has a calibration of a place on this host that is valid at time now. With full,
+// brief ones do not count.
 func (c Cache) here(full bool, now time.Time) bool {
 	name, _ := os.Hostname()
 	files, _ := filepath.Glob(filepath.Join(c.Dir, "*.json")) // if Dir is not a valid pattern, no file matches
@@ -101,8 +98,7 @@ func (c Cache) here(full bool, now time.Time) bool {
 	})
 }
 
-// read returns the entry in a file. It returns false if the file cannot be read, or if the entry is not valid at time
-// now: it is older than MaxAge, for example.
+// read returns the entry in a file. It returns false if the file cannot be read or the entry is not valid at time now.
 func read(file string, now time.Time) (e entry, ok bool) {
 	text, err := iotax.ReadFile(file, iotax.MaxOutput)
 	if err != nil || json.Unmarshal(text, &e) != nil || e.Version != entryVersion {

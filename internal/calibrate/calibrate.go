@@ -1,7 +1,6 @@
 // Package calibrate measures the noise floor of a setup: the ratio of a place to itself (A/A), the correlation of
-// successive rounds, the speed of the load generator without a disk, and the best trial length. It creates the plans
-// of such studies, turns their trials into an iotax.Calibration, and saves it for the setup. These plans run through
-// the same code as any other plan.
+// successive rounds, the speed of the load generator without a disk, and the best trial length. It creates the plans of
+// such studies, turns their trials into an iotax.Calibration, and saves it for the setup.
 package calibrate
 
 import (
@@ -26,8 +25,8 @@ const MaxAge = 7 * 24 * time.Hour
 const minPhi = 12
 
 // New computes the calibration from the trials of an A/A study. null contains the trials of a study with the null
-// engine, or is nil. The first two targets are the arms. Only the first metric of the first workload is used. New
-// returns an error if it cannot compute the ratio of the arms, for example because no round is valid.
+// engine, or is nil. The first two targets are the arms. New uses only the first metric of the first workload. It
+// returns an error if it cannot compute the ratio of the arms.
 func New(r *iotax.Run, trials, null []*iotax.Trial, brief bool) (*iotax.Calibration, error) {
 	fail := func(err error) (*iotax.Calibration, error) {
 		return nil, &iotax.Error{Op: "calibrate", On: r.Name, Err: err, Hint: "look at the trials: iotax show " + r.ID}
@@ -69,7 +68,7 @@ func noRound(trials []*iotax.Trial) error {
 	return fmt.Errorf("no round was measured")
 }
 
-// known returns x, or 0 if x is not a finite number.
+// `known` returns x, or 0 if x is not a finite number.
 func known(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0
@@ -93,10 +92,10 @@ func cv(xs []float64) float64 {
 	return known(math.Sqrt(variance) / mean)
 }
 
-// phi returns the autocorrelation that intervals are widened for. It is 0 if n is less than minPhi, or if the estimate
-// r from n rounds does not exceed the 95 % quantile of independent rounds, −1/n + 1.645/√n. Otherwise it is r with its
-// bias removed, φ ≈ (n·r+1)/(n−4) (Marriott & Pope 1954: E r ≈ φ − (1+4φ)/n), but at most 0.9. Widening for every
-// positive r would make half of the intervals of a quiet setup too wide.
+// phi returns the autocorrelation for which intervals are widened. It is 0 if n is less than minPhi, or if the estimate
+// r from n rounds does not exceed the 95 % quantile of independent rounds, −1/n + 1.645/√n. Otherwise it is r without
+// its bias, φ ≈ (n·r+1)/(n−4) (Marriott & Pope 1954: E r ≈ φ − (1+4φ)/n), but at most 0.9. Widening for every positive
+// r would make half of the intervals of a quiet setup too wide.
 func phi(r float64, n int) float64 {
 	if n < minPhi || r <= 1.645/math.Sqrt(float64(n))-1/float64(n) {
 		return 0

@@ -10,20 +10,19 @@ import (
 	"iotax/stat"
 )
 
-// Limits of the proposed trial length. A shorter trial is not useful. In a longer trial, a single disturbance costs too
-// much time.
+// Limits of the proposed trial length. In a longer trial, a single disturbance costs too much time.
 const (
 	leastTrial = 5 * time.Second
 	mostTrial  = 60 * time.Second
 )
 
-// minSeconds is the smallest number of one-second values from which the variance within a trial is computed.
+// minSeconds is the minimum number of one-second values for the variance within a trial.
 const minSeconds = 4
 
 // components splits the variance of an A/A study into the variance within and between trials. d contains the study's
 // log ratios. Noise that both trials of a round share cancels in d, so half the variance of d is the variance of one
-// trial. c.Between is that half without the part that c.Within explains. setUp is the mean time in seconds that a trial
-// takes outside its window. ok is false if there are too few rounds or the trials are too short.
+// trial. setUp is the mean time in seconds that a trial takes outside its window. ok is false if there are too few
+// rounds or the trials are too short.
 func components(trials []*iotax.Trial, workload, metric string, d []float64) (c stat.Components, setUp float64, ok bool) {
 	var seconds [][]float64
 	count := 0
@@ -67,7 +66,7 @@ func logs(t *iotax.Trial, metric string) []float64 {
 }
 
 // trialLength returns the trial length, in whole seconds, with the smallest error for the time spent. It returns 0 if
-// the length cannot be computed.
+// it is unknown.
 func trialLength(c stat.Components, setUp float64, ok bool) time.Duration {
 	if !ok {
 		return 0

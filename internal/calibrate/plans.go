@@ -50,7 +50,7 @@ func AA(p *plan.Plan, target string, o Options, k plan.Kinds) (*plan.Plan, error
 		return nil, err
 	}
 	out := &plan.Plan{Name: "A/A of " + target, File: p.File, Baseline: a.Name, Machines: p.Machines, Targets: []plan.Target{a, b}, Workloads: works, Measure: o.Measure}
-	// The targets that the calibrated target is based on come last. The study measures them too.
+	// The targets that the calibrated target is based on come last. The study measures them, too.
 	for at := a; ; {
 		of := at.Traits().Of
 		is := func(t plan.Target) bool { return of != nil && t.Name == *of }

@@ -74,17 +74,15 @@ func (s Study) Of(p *plan.Plan, mode Mode) func(context.Context, *iotax.Run) (*i
 	}
 }
 
-// Worth reports whether a run of p is calibrated by default. This requires that the run takes at least Worthwhile and
-// that its baseline is on this host. For a baseline in a guest, the study would have to boot another guest, which takes
-// time and disturbs the guests of the run.
+// Worth reports whether a run of p is calibrated by default: if it takes at least Worthwhile and its baseline is on
+// this host. For a baseline in a guest, the study would boot another guest, which disturbs the run.
 func Worth(p *plan.Plan) bool {
 	least, _, _ := schedule.Estimate(p, schedule.Costs{})
 	return least >= Worthwhile && p.Targets[0].On == plan.Host
 }
 
-// Ahead estimates how long a new run of p in this mode calibrates before its first trial. It returns 0 if the run does
-// not calibrate. The device of the baseline is not known before the run, so any saved calibration of a place on this
-// host counts.
+// Ahead estimates how long a new run of p in this mode calibrates before its first trial. The device of the baseline is
+// not known yet, so any saved calibration of a place on this host counts.
 func Ahead(p *plan.Plan, mode Mode, k plan.Kinds) time.Duration {
 	if mode == Never || mode == Auto && !Worth(p) || UserCache().here(mode == Always, time.Now()) {
 		return 0
@@ -111,7 +109,7 @@ const (
 	opening     = 500 * time.Millisecond
 )
 
-// Time estimates the duration of the A/A study and of its null-engine study.
+// Time estimates the duration of the A/A study together with its null-engine study.
 func Time(aa *plan.Plan, k plan.Kinds) time.Duration {
 	sum := opening
 	add := func(p *plan.Plan) {
@@ -125,7 +123,7 @@ func Time(aa *plan.Plan, k plan.Kinds) time.Duration {
 	return sum.Round(time.Second)
 }
 
-// lengthTip suggests another trial length if it would save much time on this setup. Otherwise it returns "".
+// lengthTip suggests another trial length if it differs much from that of m, otherwise it returns "".
 // docs/dev/decisions/0010 explains why iotax does not change the length automatically.
 func lengthTip(c *iotax.Calibration, m plan.Measure) string {
 	if c == nil || c.Brief || c.Trial == 0 || m.Fixed() {
@@ -137,8 +135,8 @@ func lengthTip(c *iotax.Calibration, m plan.Measure) string {
 	return fmt.Sprintf("calibrated: trials of %s waste the least time here, these take %s (--trial %[1]s)", plan.Duration(c.Trial), m.Trial)
 }
 
-// now calibrates p's baseline while p's targets are open, and saves the result. If only saving fails, it returns the
-// calibration and the error.
+// `now` calibrates p's baseline while p's targets are open, and saves the result. If saving fails, it reports this with
+// s.Line and returns the calibration.
 func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, setup Setup) (*iotax.Calibration, error) {
 	aa, err := mode.study(p, s.Kinds)
 	if err != nil {
@@ -161,8 +159,7 @@ func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, setup Setup) (*
 	return c, nil
 }
 
-// Measure runs a null-engine study without saving it. Then it runs the A/A study aa as the run `id`, and saves it with
-// s.Deps.
+// Measure runs a null-engine study without saving it, and then the A/A study aa as the run `id`, saved with s.Deps.
 func (s Study) Measure(ctx context.Context, aa *plan.Plan, id string, brief bool) (*iotax.Calibration, *iotax.Run, error) {
 	s.Deps.Calibrate = nil
 	measure := func(p *plan.Plan, id string, d run.Deps) (*iotax.Run, []*iotax.Trial, error) {

@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// A run suggests another trial length if a full calibration shows that it would save much time.
+// A run suggests another trial length if a full calibration proposes a much different one.
 func TestLengthTip(t *testing.T) {
 	m := plan.Defaults() // trials of 10 s
 	for _, c := range []struct {

@@ -90,7 +90,7 @@ func Open(ctx context.Context, url string, remote bool) *Search {
 			s.machines = append(s.machines, m)
 			s.places = append(s.places, leftover.Place{Machine: m, Dirs: dirs})
 		}
-		for _, dirs := range named { // here.Dirs also covers lab nodes, which share this host's files; guests and containers ended with their run
+		for _, dirs := range named { // lab nodes share this host's files; guests and containers ended with their run
 			for _, d := range dirs {
 				if !slices.Contains(here.Dirs, *d) {
 					here.Dirs = append(here.Dirs, *d)
@@ -114,9 +114,9 @@ func (s *Search) Close(ctx context.Context) {
 	}
 }
 
-// All yields the leftovers of one place at a time. The caller can remove them before All searches the next place, where
-// the same mount may be visible. If Open was called with remote set, All also yields the leftovers in clusters and
-// buckets.
+// All yields the leftovers of one place at a time. The caller can remove them before the next place is searched,
+// because the same mount may be visible there. If Open was called with remote set, All also yields the leftovers in
+// clusters and buckets.
 func (s *Search) All(ctx context.Context) iter.Seq2[[]leftover.Item, error] {
 	return func(yield func([]leftover.Item, error) bool) {
 		for _, p := range s.places {

@@ -131,7 +131,8 @@ func (e *examiner) all() []check {
 	return kept
 }
 
-// ask turns a function from Options into a check. If the function fails, the check has the status `without`.
+// ask turns a function from Options into a check. If the function fails before the deadline, the check has the status
+// `without`.
 func ask(find func(ctx context.Context) (string, error), without Status) func(ctx context.Context) Check {
 	if find == nil {
 		return nil
@@ -145,7 +146,7 @@ func ask(find func(ctx context.Context) (string, error), without Status) func(ct
 	}
 }
 
-// engine adds a hint to install a container engine if its command is also missing.
+// engine adds a hint to install a container engine if the check fails and the engine's command is missing.
 func engine(tool string, find func(ctx context.Context) Check) func(ctx context.Context) Check {
 	if find == nil {
 		return nil

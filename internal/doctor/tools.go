@@ -155,8 +155,7 @@ func (e *examiner) fio(ctx context.Context) Check {
 	return c
 }
 
-// engineNames returns the fio engines to try: the asynchronous engines, best first, then a synchronous engine that
-// always works.
+// engineNames returns the fio engines to try: the asynchronous engines, best first, then a synchronous engine.
 func engineNames() []string {
 	switch runtime.GOOS {
 	case "linux":

@@ -211,10 +211,9 @@ func (e Expectation) Outcome(i stat.Interval, unit string) Outcome {
 	return Undecided
 }
 
-// Interval returns the interval of the metric on a target. Without OfBaseline, this is the interval of the median over
-// the rounds. With OfBaseline, it is the interval of the ratio to the baseline (0.8 is 80 %, even if lower values are
-// better). values[1] and tails[1] contain an element for each round of the target. With OfBaseline, values[0] and
-// tails[0] contain those of the same rounds of the baseline.
+// Interval returns the interval of the metric on a target: of its median over the rounds or, with OfBaseline, of its
+// ratio to the baseline (0.8 is 80 %, even if lower values are better). values[1] and tails[1] contain an element for
+// each round of the target. With OfBaseline, values[0] and tails[0] contain those of the same rounds of the baseline.
 //
 // For a quantile, Interval widens the interval by the resolution of fio's histograms. A value is NaN if its trial is
 // too short for the quantile. Interval then pools the tails of several rounds. Without tails, the interval has no

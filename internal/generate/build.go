@@ -20,8 +20,7 @@ import (
 
 // A Build does the I/O of make, a compiler and ar. make reads the modification times of all files. For each source, the
 // compiler reads the source, searches the header directories for its headers and reads them, uses CPU time, and writes
-// an object. ar copies all objects to an archive. Then make reads the modification times again and finds that
-// everything is up to date.
+// an object. ar copies all objects to an archive. Then make reads the modification times again.
 type Build struct {
 	Dir                              string // MakeSources creates it, replacing an old one
 	Sources, Headers, Includes, Jobs int    // Includes is the number of headers that each source includes

@@ -13,7 +13,7 @@ func stat(path string) error {
 	return err
 }
 
-// lstat reports whether a path is a directory, and returns its size. The size of a link is 0.
+// lstat reports whether a path is a directory, and returns its size.
 func lstat(path string) (dir bool, size int64, err error) {
 	st, err := os.Lstat(path)
 	if err != nil {
@@ -22,7 +22,7 @@ func lstat(path string) (dir bool, size int64, err error) {
 	return st.IsDir(), st.Size(), nil
 }
 
-// create makes a new file. It fails if the file exists. If content is empty, it writes nothing.
+// create makes a new file. It fails if the file exists.
 func create(path string, content []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {

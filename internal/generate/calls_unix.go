@@ -10,8 +10,7 @@ import (
 )
 
 // again repeats a call that a signal interrupted (EINTR), as happens on some user-space file systems. The functions
-// below, except flushDir, do not use package os, because it makes additional calls, such as a stat before a rename, or
-// an attempt to poll a file.
+// below, except flushDir, do not use package os, because it makes additional calls, such as a stat before a rename.
 func again(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, syscall.EINTR) {
@@ -37,7 +36,7 @@ func lstat(path string) (dir bool, size int64, err error) {
 	return st.Mode&syscall.S_IFMT == syscall.S_IFDIR, st.Size, err
 }
 
-// create makes a new file. It fails if the file exists. If content is empty, it writes nothing.
+// create makes a new file. It fails if the file exists.
 func create(path string, content []byte) error {
 	fd, err := open(path, syscall.O_CREAT|syscall.O_EXCL|syscall.O_WRONLY)
 	if err != nil {

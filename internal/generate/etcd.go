@@ -27,7 +27,7 @@ import (
 // server/storage/backend of etcd.
 type Etcd struct {
 	Dir          string // DoEtcd creates it, replacing an old one
-	Entry        int    // bytes of a log entry; its value, which is put into the page file, is 252 bytes shorter
+	Entry        int    // bytes of a log entry; its value in the page file is 252 bytes shorter
 	Keys         int
 	Seed         uint64
 	Ramp, Length time.Duration
@@ -43,8 +43,7 @@ const (
 func (e Etcd) value() int { return e.Entry - 252 }
 
 // Space returns an upper bound for the size of all files in bytes, rounded up to MiB. It allows for two segments more
-// than the log keeps. It also allows for four times the size of the keys' entries, because bbolt copies the pages that
-// it changes.
+// than the log keeps, and for four times the size of the keys' entries, because bbolt copies the pages that it changes.
 func (e Etcd) Space() int64 {
 	const mib = 1 << 20
 	return ((segments+2)*segmentSize + 4*int64(e.Keys)*int64(e.Entry) + 17*mib - 1) / mib * mib

@@ -17,9 +17,8 @@ import (
 
 // A Repository describes a generated repository and git's I/O in it. The index and the objects have realistic sizes,
 // but the repository has no history. status reads the index, calls lstat for every tracked file (in several threads
-// from 1,000 files on, as git does), and lists every directory. checkout replaces every fifth file. commit reads those
-// files and writes an object for each. gc copies all loose objects to a pack, calls fsync, and removes the objects.
-// clone links the packs into a second repository and writes all files.
+// from 1,000 files on, as git does), and lists every directory. gc copies all loose objects to a pack, calls fsync, and
+// removes the objects.
 type Repository struct {
 	Dir   string // MakeRepository creates it, replacing an old one
 	Files int
@@ -144,7 +143,6 @@ func (r Repository) pack(tree string, number int) string {
 	return r.path(tree, ".git", "objects", "pack", fmt.Sprintf("pack-%d.pack", number))
 }
 
-// drain copies a file to a writer.
 func drain(from string, to io.Writer) error {
 	f, err := os.Open(from)
 	if err == nil {

@@ -18,8 +18,8 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Tree describes the files for the metadata operations: Files files of Size bytes each, in Directories directories.
-// Each directory is Depth levels below the root of its tree. Each worker has its own directories.
+// A Tree describes the files of the metadata operations. Size is in bytes. Each directory is Depth levels below the
+// root of its tree, and belongs to one worker.
 type Tree struct {
 	Dir                                string // MakeTree creates it, replacing an old one
 	Files, Directories, Depth, Workers int
@@ -63,7 +63,6 @@ func (t Tree) directory(tree string, i int) string {
 	return filepath.Join(t.Dir, tree, path)
 }
 
-// paths returns the paths of all files and directories of a tree.
 func (t Tree) paths(tree string) (files, dirs []string) {
 	for i := range t.Directories {
 		dirs = append(dirs, t.directory(tree, i))
@@ -96,9 +95,9 @@ func (f filler) fill(buf []byte, file int) []byte {
 	return buf
 }
 
-// shares distributes the numbers of files, and of their links from t.Files on, among the workers. Numbers of the same
-// directory belong to the same worker.
-// Each worker's numbers are in ascending order if order is nil, otherwise in random order.
+// shares distributes the numbers of files (with their links from t.Files on) or of directories among the workers.
+// Numbers of the same directory belong to the same worker. They are in ascending order if order is nil, otherwise in
+// random order.
 func (t Tree) shares(n int, order *rand.Rand) [][]int {
 	shares := make([][]int, t.Workers)
 	for i := range n {

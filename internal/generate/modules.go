@@ -51,7 +51,7 @@ type packed struct {
 }
 
 const (
-	perPackage  = 30 // files; like the sizes in bytes below, this is an assumption and not a measurement
+	perPackage  = 30 // files; an assumption, like the sizes in bytes below
 	medianFile  = 1500
 	largestFile = 256 << 10
 )

@@ -1,7 +1,7 @@
 // Package generate does the I/O of applications in a directory of any machine. It runs inside the agent, so nothing
-// needs to be installed, except git for DoRealGit. A generator makes the system calls of an application in the same
-// order, with the same sizes and flushes. It measures how long they take, and verifies the data that it reads back. The
-// same seed leads to the same data and the same sequence of operations on every machine.
+// needs to be installed, except git for DoRealGit. A generator imitates the system calls of an application: their
+// order, sizes and flushes. It measures how long they take, and verifies the data that it reads back. Its random
+// choices come from a seed.
 package generate
 
 import (

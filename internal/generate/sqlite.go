@@ -82,7 +82,6 @@ WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < %d) INSER
 `, sqlTellers, accounts)
 }
 
-// statements returns the statements of the transaction.
 func (s SQLite) statements() (all []sqlStatement) {
 	for _, st := range sqlStatements {
 		if s.Transaction == "tpcb" || s.Transaction == st.kind && (st.table == "" || st.table == "accounts" || st.table == "history") {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The transaction tpcb runs with every journal, and the other transactions with wal. The tables contain their changes.
+// The transaction tpcb runs with every journal, and the other transactions with wal.
 func TestSQLite(t *testing.T) {
 	small := SQLite{Accounts: 500, Transaction: "tpcb", Journal: "wal", Synchronous: "full", Seed: 5, Length: 100 * time.Millisecond}
 	var all []SQLite

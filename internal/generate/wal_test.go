@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// The records are large, so that the log can recycle its segments, and checkpoints are frequent. Everything can be read
-// back.
+// The records are large, so that the log can recycle its segments. Checkpoints are frequent.
 func TestWAL(t *testing.T) {
 	for _, method := range Methods {
 		t.Run(method, func(t *testing.T) {

@@ -6,7 +6,6 @@ import "iotax/internal/agent"
 var (
 	// Inspect collects the facts of a block device. It changes nothing and needs root.
 	Inspect = agent.New("guard.inspect", inspect)
-	// Survey finds a block device and reads its first bytes, because a user may see the size of a device without
-	// permission to read it.
+	// Survey finds a block device and checks that its first bytes can be read.
 	Survey = agent.New("guard.survey", survey)
 )

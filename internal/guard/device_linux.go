@@ -21,7 +21,6 @@ import (
 	"iotax/internal/agent"
 )
 
-// A system contains the paths of procfs and sysfs. Tests use other directories.
 type system struct{ proc, sys string }
 
 var kernel = system{proc: "/proc", sys: "/sys"}
@@ -68,7 +67,7 @@ func (f *Facts) read() error {
 	return nil
 }
 
-// facts collects the current facts. It does not read the device itself: only wipefs and blkid do.
+// facts collects the current facts. Only wipefs and blkid read the device.
 func (s system) facts(ctx context.Context, q Query) (*Facts, error) {
 	fail := func(hint, format string, args ...any) (*Facts, error) {
 		return nil, &iotax.Error{Op: opLook, On: q.Path, Err: fmt.Errorf(format, args...), Hint: hint}
@@ -520,7 +519,7 @@ func line(file string) (string, error) {
 	return first, err
 }
 
-// printable returns the printable ASCII characters of a file. This drops unprintable bytes in the header of a VPD page.
+// printable returns the printable ASCII characters of a file. This drops the header of a VPD page.
 func printable(file string) string {
 	b, _ := os.ReadFile(file)
 	return strings.TrimSpace(strings.Map(func(r rune) rune {

@@ -19,5 +19,5 @@ func inspect(_ context.Context, q Query) (*Facts, error) { return nil, unsupport
 
 func survey(_ context.Context, q SurveyQuery) (Device, error) { return Device{}, unsupported(q.Path) }
 
-// Hold returns an error: it needs Linux.
+// Hold returns an error, because it needs Linux.
 func Hold(path string) (*os.File, error) { return nil, unsupported(path) }

@@ -85,7 +85,7 @@ type Node struct {
 // A Backing is a file that the kernel uses: behind a loop device, as swap, or as an export.
 type Backing struct {
 	User string // name of the loop device, otherwise ""
-	ID   string // major:minor:inode; for a block device "b" and major:minor; "" if unknown, for example a file of the host as seen from a pod
+	ID   string // major:minor:inode; "b" and major:minor for a block device; "" if unknown, as for a host's file seen from a pod
 	Path string
 }
 

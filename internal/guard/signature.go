@@ -26,8 +26,8 @@ type magic struct {
 //go:embed magics.txt
 var magicsText string
 
-// magics lists signatures at fixed offsets. scattered lists signatures that are distinctive enough to be searched for
-// in every sector.
+// `magics` contains signatures at fixed offsets. `scattered` contains signatures that are distinctive enough to be
+// searched for in every sector.
 var magics, scattered = readMagics(magicsText)
 
 func readMagics(text string) (fixed, anywhere []magic) {
@@ -103,8 +103,8 @@ func signatures(head, tail []byte, size int64) []string {
 	return found
 }
 
-// readSignatures searches both ends of the device and the positions of backup superblocks. It sets f.Traces. It sets
-// f.Signs only if f.Signs is empty.
+// readSignatures searches both ends of the device and the positions of backup superblocks. It sets f.Traces and, unless
+// f already has signatures, f.Signs.
 func (f *Facts) readSignatures(device io.ReaderAt) error {
 	ends := min(signatureSpan, f.Size)
 	head, tail, sample := make([]byte, ends), make([]byte, ends), make([]byte, sampleSize)
@@ -121,7 +121,7 @@ func (f *Facts) readSignatures(device io.ReaderAt) error {
 	all = append(all, traces(tail, f.Size-ends, f.Size)...)
 	slices.SortFunc(all, func(a, b Trace) int { return cmp.Compare(a.At, b.At) })
 	f.Traces = slices.Compact(all)
-	if len(f.Signs) == 0 { // prefer the names from wipefs and blkid, which are better known
+	if len(f.Signs) == 0 { // the names from wipefs and blkid are better known
 		f.Signs = signatures(head, tail, f.Size)
 	}
 	return nil
@@ -154,8 +154,7 @@ func appendNew(all []string, name string) []string {
 const sector = 512
 
 // traces returns the traces in the sectors of data, except magics at their fixed offsets. data starts at byte `from` of
-// the device. Each test compares more than four bytes, so that the random data that a run writes does not match by
-// chance.
+// the device. Each test compares more than four bytes, so that random data of a run hardly ever matches.
 func traces(data []byte, from, size int64) (found []Trace) {
 	for ; len(data) >= sector; data, from = data[sector:], from+sector {
 		name := traceIn(data[:sector])
@@ -196,10 +195,10 @@ func traceIn(b []byte) string {
 const sampleSize = 4096
 
 // copyPlaces returns the offsets at which file systems keep copies of their superblock, without those in the first and
-// last signatureSpan bytes. All are multiples of sampleSize. ext2/3/4 has copies in block group 1 and in the groups
-// that are powers of 3, 5 and 7 (here up to 125). The size of a group is a power of two, at least 8 MiB. These offsets
-// include those of btrfs (64 MiB, 256 GiB), OCFS2 (4^n GiB) and Ceph (1, 10, 100, 1000 GiB). XFS has a copy in each
-// allocation group. Most XFS file systems have 4 groups, and the size of a group is at most 1 TiB.
+// last signatureSpan bytes. ext2/3/4 has copies in block group 1 and in the groups that are powers of 3, 5 and 7 (here
+// up to 125). The size of a group is a power of two, at least 8 MiB. The resulting offsets include those of btrfs (64
+// MiB, 256 GiB), OCFS2 (4^n GiB) and Ceph (1, 10, 100, 1000 GiB). XFS has a copy in each allocation group. Most XFS
+// file systems have 4 groups, and the size of a group is at most 1 TiB.
 func copyPlaces(size int64) (places []int64) {
 	for _, group := range []int64{1, 3, 5, 7, 9, 25, 27, 49, 81, 125} {
 		for length := int64(8 << 20); group*length < size; length *= 2 {

@@ -13,8 +13,8 @@ import (
 )
 
 // Distrust returns an error if this process is root and another user could replace dir or one of its parents, because
-// root would then follow the replacement. It trusts the user who called sudo and that user's private group, because
-// that user can become root anyway.
+// root would then use the replacement. It trusts the user who called sudo and that user's private group, because that
+// user can become root anyway.
 func Distrust(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil

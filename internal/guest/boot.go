@@ -32,7 +32,7 @@ const ToolsSerial = "iotax-tools"
 // Boot contains the settings of one boot of a guest. It must not contain secrets: all users of the host can read QEMU's
 // command line.
 type Boot struct {
-	Modules []string    // loaded before the guest is ready, in addition to bootModules
+	Modules []string    // loaded at boot in addition to bootModules
 	NoTools bool        // the guest has no tools disk
 	Name    string      // host name; "" means guest. NFS servers treat guests with the same name as one client
 	Root    *iotax.Root // root to switch to, if not nil
@@ -63,7 +63,6 @@ func (b Boot) CommandLine() []string {
 	return w
 }
 
-// isMarked reports whether a kernel command line belongs to a micro-guest.
 func isMarked(cmdline string) bool {
 	for _, w := range strings.Fields(cmdline) {
 		if w == "iotax.guest=1" {

@@ -7,12 +7,11 @@
 //   - an initramfs with the agent as /init and the kernel modules that it loads (Initramfs),
 //   - a read-only disk with the host's fio, shell and file tools and their libraries (Tools).
 //
-// The settings of one boot are on the kernel command line (Boot). If IsInit returns true, the agent's main function
-// calls Main and nothing else.
+// The settings of one boot are on the kernel command line (Boot).
 //
 // A guest provides:
 //
-//   - the agent on its virtio serial port, which is a socket on the host; commands run as root, in /root if it exists.
+//   - the agent on its virtio serial port; commands run as root, in /root if it exists.
 //   - /dev/disk/by-id/virtio-SERIAL, scsi-SERIAL and nvme-SERIAL for every disk with a serial number, updated when
 //     disks are added or removed.
 //   - /run/iotax/boot, the timeline of the boot: one line per phase, with its name and the seconds since the kernel

@@ -102,8 +102,7 @@ func pvhKernel(kind uint32) []byte {
 	return append(b, note...)
 }
 
-// bzImage puts a compressed kernel into a bzImage, like the kernel's build does. size is the kernel's uncompressed size
-// in bytes.
+// bzImage puts a compressed kernel into a bzImage. size is the kernel's uncompressed size in bytes.
 func bzImage(packed []byte, size int) []byte {
 	b := make([]byte, 1024)
 	b[0x1f1] = 1
@@ -449,7 +448,7 @@ func TestTools(t *testing.T) {
 		t.Errorf("the disk has %d bytes, %v", st.Size(), err)
 	}
 
-	// Simulate a host that lacks a program that every guest needs.
+	// Simulate a host without the mandatory programs.
 	t.Setenv("PATH", "/nonexistent")
 	_, err = Tools(t.Context(), cache)
 	var ie *iotax.Error

@@ -34,8 +34,7 @@ func init() {
 }
 
 // IsInit reports whether this process belongs to a micro-guest: it is the guest's PID 1, modprobe or poweroff. The
-// program must then call Main and nothing else. Outside of guests, even as PID 1 of a container, IsInit costs a few
-// comparisons or one read of a small file.
+// program must then call Main and nothing else.
 func IsInit() bool {
 	switch {
 	case os.Getpid() == 1:
@@ -58,9 +57,8 @@ func IsInit() bool {
 
 // Main runs the program in a guest. It never returns. Its agent runs commands on m, the local machine.
 //
-// PID 1 inherits orphans and must reap them, but not the children that other goroutines wait for. The kernel makes
-// orphans children of the main thread. A process that a goroutine starts is a child of that goroutine's thread. The
-// main thread therefore reaps only its own children and must not start processes.
+// PID 1 must reap orphans, but not the children that other goroutines wait for. Orphans become children of the main
+// thread. The main thread therefore must not start processes, and reaps only its own children.
 func Main(m iotax.Machine) {
 	switch filepath.Base(os.Args[0]) {
 	case "modprobe":
@@ -95,7 +93,6 @@ func Main(m iotax.Machine) {
 	}
 }
 
-// fail prints err on the console and ends the guest.
 func fail(err error) {
 	mark("failed", err.Error())
 	off()
@@ -232,8 +229,7 @@ func start(m iotax.Machine) error {
 	return nil
 }
 
-// agentPort waits up to 10 s for the agent's serial port and opens it. Writes to the port block until the host
-// connects.
+// agentPort waits up to 10 s for the agent's serial port and opens it.
 func agentPort() (*os.File, error) {
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
 		names, _ := filepath.Glob("/sys/class/virtio-ports/*/name")
@@ -248,8 +244,7 @@ func agentPort() (*os.File, error) {
 	}
 }
 
-// runAlone lets the guest work like a unikernel: it runs the command from the kernel command line on the console,
-// prints its exit status, and powers off.
+// runAlone runs a command on the console, prints its exit status as a mark, and powers off.
 func runAlone(args []string) error {
 	c := exec.Command(args[0], args[1:]...)
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
@@ -291,7 +286,7 @@ func mounts() error {
 	return nil
 }
 
-// limits raises the limits that load generators may reach.
+// limits raises resource limits that load generators may reach.
 func limits() {
 	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20})
 	_ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})

@@ -4,7 +4,7 @@ package guest
 
 import "iotax"
 
-// IsInit returns false: guests run Linux.
+// IsInit returns false, because guests run Linux.
 func IsInit() bool { return false }
 
 // Main must not be called on this system.

@@ -29,9 +29,9 @@ var (
 		"nbd", "loop", "overlay", "xfs", "btrfs", "nfsv4", "nfsv3", "isofs", "squashfs", "erofs"}
 )
 
-// Initramfs creates, in cacheDir, the initramfs that boots k with the program `binary` as /init. It returns the path of
-// the initramfs. If binary is empty, it uses the embedded agent, or the running program if no agent is embedded. The
-// program must be a static Linux binary for this machine's architecture that calls Main when IsInit returns true.
+// Initramfs returns the path of an initramfs, in cacheDir, that boots k with the program `binary` as /init. If binary
+// is empty, it uses the embedded agent, or the running program if no agent is embedded. The program must be a static
+// Linux binary for this machine's architecture that calls Main when IsInit returns true.
 //
 // The archive is not compressed, because decompression would take the guest longer than reading the larger file.
 func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (string, error) {
@@ -106,7 +106,7 @@ func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (
 }
 
 // loaded returns the program without the data after its segments (symbols, debug information), and the resulting size.
-// The kernel does not load that data, and the guest would hold it in memory twice while it unpacks the archive.
+// The guest would hold that data in memory twice while it unpacks the initramfs.
 func loaded(f io.ReaderAt) (io.ReaderAt, uint64, error) {
 	p, err := elf.NewFile(f)
 	if err != nil {
@@ -130,7 +130,6 @@ func loaded(f io.ReaderAt) (io.ReaderAt, uint64, error) {
 	return &h, end, nil
 }
 
-// A headless is a file whose ELF header is replaced.
 type headless struct {
 	head [64]byte
 	all  *io.SectionReader
@@ -144,7 +143,6 @@ func (h *headless) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// writeInitramfs writes the initramfs as a cpio archive to w.
 func writeInitramfs(w io.Writer, release string, list []*module, builtin []byte, init io.ReaderAt, size uint64) error {
 	out := cpio.NewDedupWriter(cpio.Newc.Writer(w))
 	lib := "lib/modules/" + release
@@ -192,7 +190,7 @@ func parents(path string) []cpio.Record {
 	return recs
 }
 
-// checkStatic returns an error if the program cannot be the init of a guest on this machine.
+// checkStatic returns an error unless the program is a static Linux binary for this machine's architecture.
 func checkStatic(path string) error {
 	f, err := elf.Open(path)
 	if err != nil {

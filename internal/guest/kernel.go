@@ -69,9 +69,8 @@ func HaveKernel(ctx context.Context, cacheDir, file string, log Log) (*Kernel, e
 	return nil, &iotax.Error{Op: missing.Op, Err: fmt.Errorf("%w; and none could be had: %w", missing.Err, &bare), Hint: failed.Hint} // drop the hint of `missing`: fetching a kernel has just failed
 }
 
-// FindKernel returns the kernel for guests: the running kernel, if it is readable and has the needed modules, else the
-// newest such kernel in /boot, else the newest kernel that FetchKernel left in cacheDir. If no kernel is found, the
-// error is an *iotax.Error.
+// FindKernel returns the running kernel, if it is readable and has the needed modules, else the newest such kernel in
+// /boot, else the newest kernel that FetchKernel left in cacheDir. If it finds none, the error is an *iotax.Error.
 func FindKernel(ctx context.Context, cacheDir string) (*Kernel, error) {
 	var running string
 	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
@@ -160,9 +159,9 @@ func compareRelease(a, b string) int {
 	return len(x) - len(y)
 }
 
-// OpenKernel prepares a kernel file of this host for booting: it checks that the needed modules exist, and unpacks the
-// ELF kernel into cacheDir if QEMU can boot it. If modules is empty, it searches for the module tree in ../lib/modules
-// and ../usr/lib/modules, relative to the file's directory, then in /lib/modules and /usr/lib/modules.
+// OpenKernel checks that the modules in `needed` exist for a kernel file of this host, and unpacks the ELF kernel into
+// cacheDir if QEMU can boot it. If modules is empty, it searches for the module tree in ../lib/modules and
+// ../usr/lib/modules, relative to the file's directory, then in /lib/modules and /usr/lib/modules.
 func OpenKernel(cacheDir, vmlinuz, modules string) (*Kernel, error) {
 	st, err := os.Stat(vmlinuz)
 	if err != nil {
@@ -309,10 +308,9 @@ func FetchKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error)
 	return k, nil
 }
 
-// fetchTime limits each step of fetching a kernel: about 100 MB from a slow mirror.
+// fetchTime limits each step of fetching a kernel, which may be about 100 MB from a slow mirror.
 const fetchTime = 30 * time.Minute
 
-// An apt runs apt's tools in dir.
 type apt struct {
 	dir  string
 	opts []string
@@ -348,7 +346,7 @@ func (a *apt) update(ctx context.Context) error {
 	return err
 }
 
-// metaPackages returns the packages that depend on the newest generic kernel: Debian's, then Ubuntu's.
+// metaPackages returns the packages that depend on the newest generic kernel of Debian and of Ubuntu.
 func metaPackages() []string {
 	return []string{"linux-image-" + runtime.GOARCH, "linux-image-generic"}
 }
@@ -393,7 +391,7 @@ func (a *apt) download(ctx context.Context, names []string) error {
 // iotax may have unpacked fewer modules.
 const keepEdition = "-2"
 
-// keep reports whether a guest may need a file of the kernel package. These files are about a quarter of the package.
+// keep reports whether a guest may need a file of the kernel package.
 func keep(name string) bool {
 	if strings.HasPrefix(name, "boot/vmlinuz-") {
 		return true

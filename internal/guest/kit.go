@@ -16,7 +16,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// prune keeps the carriedFiles most recently used files from other hosts, and all files that a guest has used within
+// The cache keeps the carriedFiles most recently used files from other hosts, and all files that were used within
 // carriedDay.
 const (
 	carriedFiles = 6
@@ -28,7 +28,7 @@ func carriedFile(sum string) string {
 }
 
 var (
-	// carried returns the paths of the files with these SHA-256 sums; "" for a missing file.
+	// carried returns the paths of the files with these SHA-256 sums, or "" for a missing file.
 	carried = agent.New("guest carried", func(_ context.Context, sums []string) ([]string, error) {
 		paths := make([]string, len(sums))
 		for i, sum := range sums {

@@ -73,8 +73,8 @@ type module struct {
 	image   []byte
 }
 
-// closure returns the named modules and their dependencies, dependencies first. It skips modules that are built into
-// the kernel. missing contains the names without a module.
+// closure returns the named modules and their dependencies, dependencies first, without those that are built into the
+// kernel. `missing` contains the names that the module tree lacks.
 func (m *modules) closure(names []string) (list []*module, missing []string, err error) {
 	done := map[string]bool{}
 	var visit func(name string) error
@@ -153,7 +153,7 @@ func readModule(path string) ([]byte, error) {
 	return iotax.ReadAll(r, 256<<20)
 }
 
-// modInfo parses the .modinfo section, which contains the dependencies and the aliases of a module.
+// modInfo parses the .modinfo section of a module.
 func modInfo(image []byte) (map[string][]string, error) {
 	f, err := elf.NewFile(bytes.NewReader(image))
 	if err != nil {

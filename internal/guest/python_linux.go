@@ -29,9 +29,9 @@ var notNeeded = []string{"test", "tests", "idlelib", "tkinter", "turtledemo", "e
 
 const pythonVersion = 1 // version of the tree's layout, part of the hash in the directory's name
 
-// Python makes a root file system with this host's Python, its library, a shell, and a small web application, in
-// cacheDir. It returns the directory. If the host's Python program or the web application changes, it makes a new
-// directory. Only the web application is specific to iotax. Any Python server in a guest needs the other files.
+// Python returns a directory in cacheDir with a root file system of this host's Python, its library, a shell if the
+// host has busybox, and a small web application. If the host's Python program or the web application changes, Python
+// makes a new directory.
 func Python(ctx context.Context, cacheDir string) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "make a root file system of this host's Python", Err: err, Hint: hint}
@@ -146,8 +146,8 @@ func pythonFiles(binary, lib, tag string) (files []toolFile, err error) {
 	return files, nil
 }
 
-// pythonRest adds directories, links, configuration files and the web application. It also restores the modification
-// times, because Python compares the modification time of a module with the time in its .pyc file.
+// pythonRest adds the rest of the root file system. It also restores the modification times, because Python compares
+// the modification time of a module with the time in its .pyc file.
 func pythonRest(root string, files []toolFile) error {
 	for _, d := range []string{"dev", "proc", "sys", "run", "tmp", "root", "etc", "srv", "usr/lib", "usr/lib64", "usr/bin"} {
 		if err := os.MkdirAll(filepath.Join(root, d), 0o755); err != nil {

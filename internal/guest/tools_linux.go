@@ -46,9 +46,9 @@ type toolFile struct {
 // toolsVersion is the version of the layout of the disk. Increase it when the layout changes.
 const toolsVersion = 1
 
-// Tools makes the read-only disk with this host's fio, shell and file tools and their libraries, in cacheDir, and
-// returns its path. The disk contains an ext4 file system. Attach it with the serial number ToolsSerial. Tools makes
-// the disk again when a program or library of the host has changed. It needs mke2fs but no privileges.
+// Tools returns the path of a disk image in cacheDir: an ext4 file system with this host's fio, shell and file tools
+// and their libraries. Attach it read-only with the serial number ToolsSerial. Tools makes the disk again when a
+// program or library of the host has changed. It needs mke2fs but no privileges.
 func Tools(ctx context.Context, cacheDir string) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "build the guest's tools disk", Err: err, Hint: hint}
@@ -119,9 +119,9 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 	return image, nil
 }
 
-// RootDisk makes a disk of size bytes with a root file system for a guest, in cacheDir, and returns its path. The disk
-// is a copy of the tools disk with a journal and free space. A guest with Boot.OnDisk uses a copy of the root disk as
-// its root. RootDisk needs tune2fs and resize2fs but no privileges.
+// RootDisk returns the path of a disk image of `size` bytes in cacheDir: a copy of the tools disk with a journal and
+// free space. A guest with Boot.OnDisk uses a copy of it as its root. RootDisk needs tune2fs and resize2fs but no
+// privileges.
 func RootDisk(ctx context.Context, cacheDir, tools string, size int64) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "make the guest's root disk", Err: err, Hint: hint}
@@ -139,7 +139,7 @@ func RootDisk(ctx context.Context, cacheDir, tools string, size int64) (string, 
 	if size < st.Size()+room {
 		return fail(fmt.Errorf("the programs take %d MiB, and the disk has %d MiB", (st.Size()+room)>>20, size>>20), "a larger size:")
 	}
-	list, err := os.ReadFile(strings.TrimSuffix(tools, ".ext4") + ".json") // the disk's list of files, if this host made the disk
+	list, err := os.ReadFile(strings.TrimSuffix(tools, ".ext4") + ".json") // the list exists only if this host made the disk
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fail(err, "")
 	}
@@ -172,8 +172,8 @@ func RootDisk(ctx context.Context, cacheDir, tools string, size int64) (string, 
 	return path, nil
 }
 
-// lookPrograms finds the programs on this host. Further names of a file become links to the first name. missing
-// contains the mandatory programs that were not found.
+// lookPrograms finds the programs on this host. Further names of a file become links to the first name. `missing`
+// contains the mandatory programs that the host lacks.
 func lookPrograms() (found []toolFile, missing []string) {
 	byFile := map[string]string{}
 	optional := false

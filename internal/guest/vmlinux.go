@@ -15,7 +15,7 @@ import (
 	"github.com/therootcompany/xz"
 )
 
-// errNoPVH reports that a kernel cannot be started as an ELF file. QEMU then boots the compressed kernel.
+// errNoPVH reports that QEMU cannot boot a kernel as an ELF file.
 var errNoPVH = errors.New("the kernel has no PVH entry point")
 
 // bzRelease returns the release in the header of a bzImage, as in "6.1.0-56-amd64". For the offsets, see
@@ -40,7 +40,7 @@ func bzRelease(image []byte) (string, error) {
 }
 
 // extractVmlinux decompresses the ELF kernel in a bzImage and returns it. A guest that boots the result skips the
-// kernel's own decompressor. Under emulation, the decompressor takes longer than the rest of the boot.
+// kernel's own decompressor, which takes longer than the rest of the boot under emulation.
 func extractVmlinux(image []byte) ([]byte, error) {
 	if _, err := bzRelease(image); err != nil {
 		return nil, err

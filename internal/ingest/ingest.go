@@ -86,7 +86,7 @@ type logFile struct {
 	log *fio.Log
 }
 
-// Add reads an input to its end. If r fails, Add keeps what it read before the error.
+// Add reads an input to its end. If r fails, Add keeps the parts before the error.
 func (b *Batch) Add(src Source, r io.Reader) error {
 	var input capture
 	parts, err := fio.ReadFrom(io.TeeReader(r, &input), src.Name)
@@ -197,9 +197,8 @@ func directions(values []iotax.Value) []string {
 var ErrNothing = errors.New("no result of fio was recognised")
 
 // Run creates a run from the added inputs. It returns the run, its trials, and the rows of the inputs in order. The
-// first target is the baseline. The caller sets the run's ID. The run starts at `now`, so that it is the latest run.
-// The start of a trial is derived from the time that fio recorded, or is `now` if fio recorded none. The error is
-// ErrNothing if there are no trials.
+// first target is the baseline. The run starts at `now`, so that it is the latest run. The caller sets the run's ID.
+// The error is ErrNothing if there are no trials.
 func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, []Row, error) {
 	run := &iotax.Run{Name: "imported", Version: version, Start: now, End: now, Status: iotax.Done, Margin: 0.05, Alpha: 0.05,
 		Environment: map[string]string{iotax.FactOrigin: iotax.OriginImport}}
@@ -500,8 +499,7 @@ func length(t *iotax.Trial) time.Duration {
 	return time.Duration(min(v.Value, 1e9) * float64(time.Second))
 }
 
-// option returns the value of an option from the first job that sets it, otherwise from the global options, otherwise
-// "".
+// option returns the value of an option from the first job that sets it, or else from the global options.
 func option(r *fio.Result, key string) string {
 	for _, j := range r.Jobs {
 		if v, ok := j.Options[key]; ok {

@@ -1,6 +1,5 @@
-// Package lab creates the nodes of a test cluster on one Linux machine. Each node has a network namespace, a shaped
-// link, and a directory. Down finds namespaces, directories and mounts by name, so it also removes those that a crashed
-// process left.
+// Package lab creates the nodes of a test cluster on one Linux machine. Each node has a network namespace, a link, and
+// a directory.
 package lab
 
 import (
@@ -76,8 +75,7 @@ func prefix(lab string) string { return "iotax-" + lab + "-" }
 // A Rate is the rate of a link in bits per second; 0 means unlimited.
 type Rate uint64
 
-// BytesPerSecond returns the rate in bytes per second, the unit of iotax's values. The rate includes the headers of
-// Ethernet, IP and TCP. About 96 % of it remains for the payload.
+// BytesPerSecond returns the rate in bytes per second. It includes the headers of Ethernet, IP and TCP.
 func (r Rate) BytesPerSecond() float64 { return float64(r) / 8 }
 
 var rateUnits = []struct {
@@ -85,7 +83,7 @@ var rateUnits = []struct {
 	bits uint64
 }{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}
 
-// String formats the rate in the form that ParseRate accepts, such as "384mbit". It formats 0 as "none".
+// String formats the rate as in "384mbit". It formats 0 as "none".
 func (r Rate) String() string {
 	if r == 0 {
 		return "none"

@@ -302,8 +302,9 @@ func inside(namespace string) []int {
 	return pids
 }
 
-// Down removes the lab with this name, with its files, and ends its processes. It also removes the remains of an
-// incomplete lab. It succeeds if there is nothing to remove. It needs root.
+// Down removes the lab with this name, or the remains of an incomplete one, with its files, and ends its processes. It
+// finds namespaces and mounts by name, so it also works after a crash. It succeeds if there is nothing to remove. It
+// needs root.
 func Down(ctx context.Context, name string) error {
 	if name == "" {
 		name = DefaultName
@@ -358,7 +359,7 @@ func down(ctx context.Context, name string) error {
 	return nil
 }
 
-// end ends the processes in the namespaces, because a namespace exists until its last process has ended.
+// end ends the processes in the namespaces, because a namespace exists until its last process ends.
 func end(ctx context.Context, names []string) error {
 	all := func() (pids []int) {
 		for _, n := range names {

@@ -70,8 +70,8 @@ func start(t *testing.T, n Node, args ...string) *exec.Cmd {
 	return c
 }
 
-// rate returns the throughput of one TCP stream from a to b in bytes per second. The receiver discards a first part, as
-// large as the buffers on the way, and measures the mean rate of the next n bytes.
+// rate returns the throughput of one TCP stream from a to b in bytes per second. The receiver first discards about as
+// much as the buffers on the way hold, and then measures the mean rate of n bytes.
 func rate(t *testing.T, a, b Node, n int64) float64 {
 	t.Helper()
 	inNode := func(node Node, f func() error) error {
@@ -132,7 +132,7 @@ type zeroes struct{}
 func (zeroes) Read(p []byte) (int, error) { return len(p), nil }
 
 // A shaped link reaches its rate in each direction, and does not exceed it. An unshaped link is much faster. On a busy
-// machine, two of three attempts may be too slow, or too fast because a delayed receiver has let tokens accumulate.
+// machine, two of three attempts may be outside the limits, because a delayed receiver lets tokens accumulate.
 func TestRate(t *testing.T) {
 	const n = 12 << 20
 	l := up(t, Config{Nodes: 2, Rate: 80e6}) // 10 MB/s

@@ -81,7 +81,6 @@ func Find(ctx context.Context, p Place) (all []Item, err error) {
 	return all, err
 }
 
-// find finds the items of this package's kinds.
 func (p Place) find(ctx context.Context) (items []Item, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()

@@ -23,8 +23,8 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// TestMain lets this program act as a runner, which labels itself, makes a run's files, starts a child, and waits. It
-// can also act as that child, which waits.
+// TestMain lets this program act as a runner, which labels itself, makes a run's files and starts a child, or as that
+// child.
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
 	if os.Getenv("LEFTOVER_TEST_TABLE") != "" {
@@ -82,7 +82,6 @@ func runner(t *testing.T, dir string) (cmd *exec.Cmd, made, child string) {
 	return cmd, made, child
 }
 
-// runs reports whether a process runs. It works on all operating systems.
 func runs(t *testing.T, pid string) bool {
 	t.Helper()
 	n, err := strconv.Atoi(pid)

@@ -42,8 +42,8 @@ func (n Noted) Forget() error {
 	return nil
 }
 
-// Notes lists the notes of one kind in the working directories of runs that are in dirs or in the directory for
-// temporary files, on this host.
+// Notes lists the notes of one kind on this host. It searches the working directories of runs in dirs and in the
+// directory for temporary files.
 func Notes(dirs []string, kind string) (notes []Noted, err error) {
 	for _, dir := range marked(dirs) {
 		l, ok := ParseLabel(dir.Label)

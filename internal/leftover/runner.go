@@ -74,7 +74,7 @@ type State string
 const (
 	Alive   State = "alive"
 	Dead    State = "dead"
-	Unknown State = "unknown" // on another host, or this system cannot determine it
+	Unknown State = "unknown" // cannot be determined here, for example because the runner is on another host
 	Foreign State = "foreign" // another user made the item, so its marker does not count
 )
 
@@ -197,6 +197,6 @@ func MkdirTemp(in string) (string, error) {
 	return dir, nil
 }
 
-// Marker is the name of a file in every directory that a run makes for itself. The first line of the file ends with the
+// Marker is the name of a file in every directory that a run makes for itself. The first line of the file contains the
 // label.
 const Marker = ".iotax"

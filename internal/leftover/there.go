@@ -175,8 +175,8 @@ func Others(run string) (found []Label) {
 }
 
 // markerOf returns the first line of the marker in the directory `name` of root, up to 4 KiB. It returns "" unless this
-// user owns the directory and the marker, and the marker is a regular file. Any user can make such a directory in /tmp,
-// name any run in it, and put a FIFO there.
+// user owns the directory and the marker, and the marker is a regular file: any user can make such a directory in /tmp,
+// and put any text or a FIFO there.
 func markerOf(root *os.Root, name string) string {
 	for _, at := range []string{name, name + "/" + Marker} {
 		info, err := root.Lstat(at)
@@ -255,8 +255,7 @@ func NBDNote(device string) string {
 	return device + " " + strings.TrimSpace(string(pid)) + " " + strings.TrimSpace(string(boot)) + "\n"
 }
 
-// Attached returns the device that is recorded in dir. ok is true if the recorded process still has it attached. It is
-// false if another process has attached the device since.
+// Attached returns the device that is recorded in dir. ok is true if the recorded process still has it attached.
 func Attached(dir string) (device string, ok bool) {
 	info, err := os.Lstat(dir + "/" + NBDFile)
 	if err != nil || !info.Mode().IsRegular() {
@@ -339,9 +338,8 @@ func removeMarked(ctx context.Context, r remnant) error {
 }
 
 // endServer ends a server whose process id is in the file "pid" of a directory. The server may have no label: nginx,
-// for example, overwrites its environment with its process title. One of the arguments of the process must be a path in
-// the directory, and the process must belong to this user if the system has user ids. Blanks separate the arguments in
-// a title.
+// for example, overwrites its environment with its process title. endServer does not end a process of another user, or
+// one without a path in the directory among its arguments.
 func endServer(ctx context.Context, root *os.Root, name, dir string) error {
 	if info, err := root.Lstat(name + "/pid"); err != nil || !info.Mode().IsRegular() {
 		return nil //nolint:nilerr // no server was started there

@@ -15,7 +15,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// died returns the label of a run whose runner no longer exists: its process id now belongs to another process.
+// died returns the label of a run whose runner no longer exists.
 func died(t *testing.T) leftover.Label {
 	t.Helper()
 	l := leftover.Label{Run: "run-" + filepath.Base(t.TempDir()), Runner: leftover.Self()}

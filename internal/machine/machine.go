@@ -26,7 +26,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// Callers that open machines need to import only this package.
+// These aliases spare callers an import.
 type (
 	Kind    = kind.Kind
 	Options = kind.Options
@@ -93,8 +93,7 @@ func Check(ctx context.Context, m plan.Machine, d iotax.Device) error {
 }
 
 // Leftovers returns finders for resources of crashed runs other than processes and directories: containers, volumes,
-// instances of Lima and Tart, and labs. The finders search this user's default container engines and those that plans
-// name.
+// instances of Lima and Tart, and labs. The finders search the default container engines and those that plans name.
 func Leftovers(plans []plan.Machine) []leftover.Finder {
 	return slices.Concat(container.Leftovers(plans), tool.Leftovers(), node.Leftovers())
 }

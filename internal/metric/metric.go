@@ -1,5 +1,4 @@
-// Package metric lists the values of a trial that targets are compared by, and computes values from other values of a
-// trial.
+// Package metric lists the metrics by which targets are compared, and derives metrics from other values of a trial.
 package metric
 
 import (
@@ -153,8 +152,8 @@ func List(all []Metric) string {
 	return strings.Join(parts, ", ")
 }
 
-// Derive computes values of a new trial from its other data and adds those that are missing: stalls, the CPU cost of an
-// I/O, and for each histogram its maximum and the quantiles beyond which it has enough observations.
+// Derive computes stalls, the CPU cost of an I/O, and the maxima and quantiles of histograms. It adds those that the
+// trial lacks, except quantiles with too few observations.
 func Derive(t *iotax.Trial) {
 	add := func(name, unit string, better iotax.Better, v float64) {
 		if _, there := t.Value(name); !there && v > 0 && !math.IsInf(v, 0) {

@@ -73,7 +73,7 @@ func newClient(e Endpoint) (*client, error) {
 	return c, nil
 }
 
-// limited sets a deadline for every request, which includes reading the response, and records how the first upload is
+// limited sets one deadline for each request and the reading of its response. It records how the first upload is
 // signed.
 type limited struct {
 	c *client

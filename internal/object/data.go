@@ -8,8 +8,8 @@ import (
 	"github.com/minio/crc64nvme"
 )
 
-// Stores may deduplicate blocks. So each block of each object differs from all others: it is random, with a stamp in
-// each 4 KiB that depends on the object and the offset.
+// Stores may deduplicate blocks. So every 4 KiB of an object contains a stamp that depends on the object and the
+// offset. The other bytes are random.
 
 const (
 	pool  = 1 << 20 // bytes of random data that all objects share
@@ -27,7 +27,7 @@ func newPool(seed uint64) []byte {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
 	b := make([]byte, pool)
-	_, _ = rand.NewChaCha8(key).Read(b) // never fails
+	_, _ = rand.NewChaCha8(key).Read(b)
 	return b
 }
 

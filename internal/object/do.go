@@ -81,7 +81,6 @@ func (c *client) look(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// put uploads one object.
 func (c *client) put(ctx context.Context, key string, body io.Reader, size, part int64, concurrency int) error {
 	o := c.options
 	o.PartSize, o.NumThreads = uint64(max(part, 5<<20)), uint(max(concurrency, 1))
@@ -91,9 +90,8 @@ func (c *client) put(ctx context.Context, key string, body io.Reader, size, part
 	return failure("upload "+key, err)
 }
 
-// get downloads one object. It calls `take` with pieces of the data that fill buf, except for the last. One checksum of
-// a full buffer costs less CPU time than checksums of the small pieces in which the data arrives. first is the time
-// until the first byte.
+// get downloads one object. It calls `take` with pieces of the data that fill buf, except for the last, because one
+// checksum of a full buffer costs less CPU time than several of small pieces. first is the time until the first byte.
 func (c *client) get(ctx context.Context, key string, size int64, buf []byte, take func([]byte)) (first time.Duration, err error) {
 	begun := time.Now()
 	body, _, _, err := minio.Core{Client: c.Client}.GetObject(ctx, c.e.Bucket, key, minio.GetObjectOptions{})
@@ -173,8 +171,7 @@ func (c *client) download(ctx context.Context, b Batch, key func(int) string, su
 }
 
 // Checksum is the algorithm that verifies downloads. S3 also supports it. On CPUs with wide carry-less multiplication,
-// it takes half the time of CRC-32C. The difference is visible if the store is as fast as memory
-// (BenchmarkAgainstOthers).
+// it takes half the time of CRC-32C.
 const Checksum = "CRC-64/NVME"
 
 // A checker computes the checksum of one client's downloads and measures its cost.
@@ -196,9 +193,8 @@ func (k *checker) add(p []byte) {
 	k.bytes += int64(len(p))
 }
 
-// cost returns the CPU time of all checksums in seconds: the number of bytes times the median time per byte. On a busy
-// machine, the sum of the elapsed times would be too large, because it includes the time that a client waits for a
-// core.
+// cost returns the CPU time of all checksums in seconds: the number of bytes times the median time per byte. The sum of
+// the elapsed times would include the time that clients wait for a core.
 func cost(all []*checker) float64 {
 	var costs []float64
 	var bytes int64
@@ -213,13 +209,11 @@ func cost(all []*checker) float64 {
 }
 
 // buffer is the number of bytes of a download that are read before they are checked. The last bytes of each buffer
-// usually need a further read call. So a buffer of 128 KiB costs a tenth more CPU time than one of 512 KiB, checksum
-// included, although eight buffers of 128 KiB fit into the CPU caches.
+// usually need a further read call. So a buffer of 128 KiB costs a tenth more CPU time than one of 512 KiB.
 const buffer = 512 << 10
 
-// gcPercent is the value of GOGC while requests are timed. The heap is only a few megabytes, including the buffers of
-// eight clients. Compared with the default of 100, 400 saves 5 % of an upload's CPU time if the payload is signed or
-// checksummed in chunks. 1600 saves no more, because new memory is then no longer in the CPU cache.
+// gcPercent is the value of GOGC while requests are timed. The heap is only a few megabytes. Compared with the default
+// of 100, 400 saves 5 % of an upload's CPU time if the payload is signed or checksummed in chunks. 1600 saves no more.
 const gcPercent = 400
 
 // time calls f for every object until a call fails. It runs at most b.Clients clients in parallel. Each client has its
@@ -288,7 +282,8 @@ func (c *client) remove(ctx context.Context, n int, key func(int) string) error 
 	return errors.Join(errs...)
 }
 
-// clean removes objects and unfinished uploads under the prefix. If keep is true, it keeps the marker.
+// clean removes objects and unfinished uploads under the prefix. It keeps the marker if keep is true or an error
+// occurs.
 func (c *client) clean(ctx context.Context, prefix string, keep bool) error {
 	ctx, cancel := context.WithCancel(ctx) // stops a listing that is not read to its end
 	defer cancel()
@@ -363,7 +358,6 @@ func (c *client) marks(ctx context.Context) (map[string]string, error) {
 	return found, errors.Join(errs...)
 }
 
-// mark reads the label under a prefix.
 func (c *client) mark(ctx context.Context, prefix string) (string, error) {
 	body, _, _, err := minio.Core{Client: c.Client}.GetObject(ctx, c.e.Bucket, prefix+Marker, minio.GetObjectOptions{})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package object performs and measures operations at an S3 endpoint. They run in the agent on the machine that
-// generates the load. The access keys are passed in the Job, never in an argument or an environment variable.
+// Package object performs and measures operations at an S3 endpoint. Work runs them in the agent on the machine that
+// generates the load. The access keys are passed in the Job, not in arguments or environment variables.
 package object
 
 import (

@@ -385,7 +385,7 @@ func TestCostOfChecksums(t *testing.T) {
 	}
 }
 
-// The collector runs less often while requests are timed. The previous setting is restored, even if the requests fail.
+// GOGC is gcPercent while requests are timed. The previous setting is restored, even if the requests fail.
 func TestCollectorWhileTimed(t *testing.T) {
 	percent := func() uint64 {
 		s := []metrics.Sample{{Name: "/gc/gogc:percent"}}

@@ -23,8 +23,7 @@ func realKinds() plan.Kinds {
 	return plan.Kinds{Machines: machine.PlanKinds(), Volumes: volume.PlanKinds(), Workloads: workload.PlanKinds(), Layouts: iotax.Layouts, Published: published.Names()}
 }
 
-// Each kind of machine has a page with rows about its start, its measurements, its tests and its limits. The page
-// contains a plan, and the table of all kinds links to the page.
+// Each kind of machine has a page with certain rows and a plan. The table of all kinds links to the page.
 func TestMachinePages(t *testing.T) {
 	index, err := os.ReadFile("../../docs/reference/machines.md")
 	if err != nil {
@@ -71,7 +70,7 @@ func TestWordInPlaceOfKeys(t *testing.T) {
 	}
 }
 
-// The plans in README.md and on the user pages parse. TestDocs checks more of docs/reference/plan.md.
+// The plans in README.md and on the user pages parse.
 func TestPlansOfPages(t *testing.T) {
 	shown := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 	plans := 0
@@ -105,7 +104,7 @@ func TestPlansOfPages(t *testing.T) {
 	}
 }
 
-// The examples in docs/reference/plan.md match the program's behaviour, with all real kinds.
+// The examples and defaults in docs/reference/plan.md match the program's behaviour.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/reference/plan.md")
 	if err != nil {
@@ -153,7 +152,6 @@ func TestDocs(t *testing.T) {
 	if seen["yaml"] < 6 || seen["yaml wrong"] != 1 || seen["text"] != 1 || seen["words"] != 1 {
 		t.Errorf("blocks %v", seen)
 	}
-	// The sentence about defaults matches plan.Defaults.
 	m := plan.Defaults()
 	want := fmt.Sprintf("%d to %d rounds of %.0f s trials after a ramp of %.0f s, until the interval of each ratio is ± %.0f %% or the run's budget of %.0f minutes", m.Rounds.Min, m.Rounds.Max,
 		time.Duration(m.Trial).Seconds(), time.Duration(m.Ramp).Seconds(), 100*float64(m.Precision), time.Duration(m.Budget).Minutes())

@@ -7,8 +7,8 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// gather resolves the targets that consist of other targets, and the workloads that run as noise. Without an `at:`, a
-// workload runs neither on a part of another target nor on a target of noise, and a noise workload is not measured.
+// gather resolves the targets that consist of other targets, and the workloads that run as noise. A workload without
+// `at:` runs neither on these parts nor on targets of noise. A noise workload without `at:` is not measured.
 func (b *builder) gather() {
 	part, aside := map[string]bool{}, map[string]bool{}
 	for _, e := range b.targets {
@@ -88,8 +88,8 @@ func (b *builder) gather() {
 	}
 }
 
-// first returns the default baseline: the first target that is neither a part of another target nor a target of noise,
-// or else the first target.
+// `first` returns the default baseline: the first target that is neither a part of another target nor a target of
+// noise, or else the first target.
 func (b *builder) first() string {
 	part := map[string]bool{}
 	for _, e := range b.targets {

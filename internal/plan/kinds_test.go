@@ -10,7 +10,7 @@ import (
 	"iotax/internal/metric"
 )
 
-// The kinds of these tests cover every type of field and every interface.
+// Sample kinds with fields of different types.
 
 type hostSpec struct{ Plain }
 

@@ -28,8 +28,8 @@ func (o origin) mark(field string) Mark {
 	return n.Mark()
 }
 
-// Axes returns the name of the plan entry from which the target was expanded, and the target's value on each axis of
-// that entry and of its machine.
+// Axes returns the name of the plan entry that was expanded to this target, and the target's value on each axis of the
+// entry and of its machine.
 func (t Target) Axes() (entry string, values []Label) {
 	if t.origin.key == nil {
 		return t.Name, nil
@@ -37,9 +37,8 @@ func (t Target) Axes() (entry string, values []Label) {
 	return t.origin.key.Text, t.origin.axes
 }
 
-// Where returns the place of a key of the spec ("path", a job option, or "rounds.min" in a nested spec). If the plan
-// does not set the key, Where returns the place of the value that replaces the spec (`dir: /var/tmp`), or else of the
-// entry's name.
+// Where returns the place of a key of the spec, for example "path" or "rounds.min". If the plan does not set the key,
+// it returns the place of the spec's scalar value (`dir: /var/tmp`), or else of the entry's name.
 func (m Machine) Where(key string) Mark { return m.origin.mark(key) }
 
 // Where is like Machine.Where.
@@ -54,8 +53,8 @@ func (p *Plan) Where(key string) Mark {
 	return v.At(p.measured, key).Mark()
 }
 
-// Value returns the value of a key of the machine's spec as text, defaults included. It returns "" if the spec has no
-// such key, or if the value is a list, a map or a nested spec.
+// Value returns the value of a key of the machine's spec as text, defaults included. It returns "" for a list, a map, a
+// nested spec or an unknown key.
 func (m Machine) Value(key string) string { return bind.ValueOf(m.Spec, nil, key) }
 
 // Value is like Machine.Value.

@@ -12,8 +12,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// DropWorst is the value of Measure.Drop that makes a run stop measuring targets once they are shown not to be the
-// best.
+// DropWorst is the value of Measure.Drop that stops measuring targets once they are shown not to be the best.
 const DropWorst = "worst"
 
 // Adaptive is the protocol that stops when the result is precise enough.
@@ -58,9 +57,9 @@ func parseProtocol(s string) (n int, trial Duration, err error) {
 	return n, trial, nil
 }
 
-// Check copies the values of a fixed protocol to Rounds and Trial. If Restarts is above 1, it sets Rounds.Min to
-// Rounds.Max, unless each round has its own start. It returns invalid and contradictory values as joined *FieldError
-// values. Call it after changing fields.
+// Check returns joined *FieldError values for invalid and contradictory fields. It sets Rounds and Trial from a fixed
+// protocol. If Restarts is above 1 and below Rounds.Max, it sets Rounds.Min to Rounds.Max. Call it after changing
+// fields.
 func (m *Measure) Check() error {
 	var bad []error
 	fail := func(field, hint, format string, args ...any) {
@@ -144,7 +143,6 @@ func (m Measure) Starts() int { return max(1, m.Restarts) }
 // MaxTime is the limit of each duration in the measure section. Sums of such durations do not overflow.
 const MaxTime = Duration(366 * 24 * time.Hour)
 
-// measure binds the measure section, which has no axes.
 func (b *builder) measure(m *Measure, n *syntax.Node) {
 	v := &bind.Variant{}
 	b.Mapping(v, reflect.ValueOf(m).Elem(), nil, "measure", n)
@@ -161,8 +159,8 @@ func (b *builder) checkMeasure(m *Measure, n *syntax.Node) {
 		joined := err.(interface{ Unwrap() []error })
 		for _, e := range joined.Unwrap() {
 			fe := e.(*FieldError)
-			// `rounds: 0..3` has one place for both bounds, and a default has no place. For a default, use the place of
-			// the field that contradicts it.
+			// `rounds: 0..3` has one place for both bounds. A default has no place: use that of a field that
+			// contradicts it.
 			outer, _, _ := strings.Cut(fe.Field, ".")
 			at := n
 			for _, name := range append([]string{fe.Field, outer}, against[outer]...) {

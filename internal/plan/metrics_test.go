@@ -38,8 +38,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A metric that the workload lacks is an error at the place where the plan names it. The error lists the metrics.
-// Repeated metrics and an empty list are errors, too.
+// A metric that the workload lacks is an error at the place where the plan names it. Repeated metrics and an empty list
+// are errors, too.
 func TestMetricsRefused(t *testing.T) {
 	for line, want := range map[string][]string{
 		"metric: read.latency.p98":          {"plan.yaml:5:13", `no metric "read.latency.p98"`, "read.latency.{mean, max, p50, p90, p95, p99, p99.9, p99.99", "sync.latency.{"},

@@ -11,11 +11,10 @@ import (
 )
 
 // Paired returns a plan that compares p with old, the plan of an earlier run. For each target whose configuration has
-// changed, it adds a twin: the target as old configured it. Each changed target is compared with its twin, and both run
-// the workloads of p. Targets with the same name are paired. The others are paired in order if both plans have equally
-// many. pairs maps the name of each twin to the name of its target in old. notes lists the twins and the targets
-// without a counterpart. run is the name of the earlier run in messages and target names. Paired modifies old. It
-// returns an error if a workload differs, if no target has changed, or if it cannot add a twin.
+// changed, it adds a twin: the target as old configured it. Targets are paired by name. The others are paired in order
+// if both plans have equally many of them. pairs maps the name of each twin to the name of its target in old. notes
+// lists the twins and the targets without a counterpart. `run` is the name of the earlier run. Paired modifies old. It
+// returns an error if a workload differs or no target has changed.
 func (p *Plan) Paired(old *Plan, run string) (_ *Plan, pairs map[string]string, notes []string, err error) {
 	fail := func(on, what, hint string) (*Plan, map[string]string, []string, error) {
 		return nil, nil, nil, &Error{Msg: fmt.Sprintf("measure %s against %s: %s", on, run, what), Hint: hint}
@@ -157,7 +156,7 @@ func (b *pairing) notes() (all []string) {
 
 func (b *pairing) gathered(t Target) bool { return t.Traits().Gather != nil }
 
-// same reports whether two targets have the same configuration, including the machines and targets below them.
+// `same` reports whether two targets have the same configuration, including the machines and targets below them.
 func (b *pairing) same(t, o Target) (bool, error) {
 	now, err := b.now.configuration(t)
 	if err != nil {
@@ -215,7 +214,7 @@ func (p *Plan) machineText(name string) (text string, err error) {
 }
 
 // twin returns the name of a copy of the old target o. It adds the copy, and copies of the machines and targets below
-// it that the current plan does not have.
+// it that the current plan lacks.
 func (b *pairing) twin(o Target) (string, error) {
 	if name, ok := b.made["target "+o.Name]; ok {
 		return name, nil
@@ -263,8 +262,8 @@ func (b *pairing) twin(o Target) (string, error) {
 	return name, nil
 }
 
-// machine returns the name of a machine that is configured like the machine `name` of the old plan: the machine with
-// that name in the current plan if it is equal, or else an added copy.
+// machine returns the name of a machine in the new plan that is configured like machine `name` of the old plan. If the
+// current plan has no equal machine of that name, it adds a copy.
 func (b *pairing) machine(name string) (string, error) {
 	o, ok := b.old.Machine(name)
 	if !ok {

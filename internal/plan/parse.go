@@ -16,8 +16,7 @@ import (
 // Host is the name of the machine that iotax runs on. A plan need not declare it.
 const Host = "host"
 
-// Parse reads a plan file. file is the name for error messages. Parse returns all errors as Errors, sorted by their
-// position in the file.
+// Parse reads the plan file named `file`. It returns all errors as Errors, sorted by their position.
 func Parse(file string, src []byte, k Kinds) (*Plan, error) {
 	c := &syntax.Collector{}
 	root := syntax.Read(file, src, c)
@@ -187,7 +186,7 @@ func (b *builder) plan(root *syntax.Node, m Measure) *Plan {
 	return p
 }
 
-// top returns the node for the error about a missing section.
+// `top` returns the node for the error about a missing section.
 func (b *builder) top(root *syntax.Node, key string) *syntax.Node {
 	if e, ok := root.Get(key); ok {
 		return e.Key
@@ -204,7 +203,7 @@ func (b *builder) word(e syntax.Pair) bool {
 	return true
 }
 
-// MaxName is the maximum number of characters of a name. Names are table headings.
+// MaxName is the maximum number of characters of a name.
 const MaxName = 200
 
 // checkName reports whether the name can be displayed and written on a command line. If not, it adds an error.
@@ -293,7 +292,7 @@ func (b *builder) split(what string, kinds []Kind, name syntax.Pair) (parts, boo
 	return out, ok && out.kindKey != nil
 }
 
-// extra reads a key of an entry that does not name the kind. It returns false if it added an error.
+// extra reads a key of an entry other than its kind. It returns false if it added an error.
 func (b *builder) extra(p *parts, e syntax.Pair) bool {
 	switch e.Key.Text {
 	case "on":
@@ -359,7 +358,7 @@ func (b *builder) variants(p parts, name *syntax.Node, room int) []*entry {
 	return out
 }
 
-// suffix returns the part of a name that the axis values add.
+// suffix returns the axis values as the last part of a name.
 func suffix(labels []bind.Label) string {
 	var b strings.Builder
 	for _, l := range labels {
@@ -491,8 +490,8 @@ func (p place) text() string {
 	return p.asked.Text
 }
 
-// on resolves the machines that a target or a machine is on. listed is true if the plan gives a list. ok is false if an
-// error was reported.
+// `on` resolves the `on:` of a target or a machine. The default is this host. listed is true if the plan gives a list.
+// ok is false if an error was reported.
 func (b *builder) on(p parts) (found []place, listed, ok bool) {
 	switch {
 	case p.on == nil:

@@ -7,8 +7,8 @@ import (
 )
 
 // Absolute makes all host paths absolute, because --resume and clean read the plan of a saved run from other
-// directories. Relative paths in a plan file start from the directory of the file. Relative paths on the command line
-// start from the working directory. ~/ is the home directory.
+// directories. Relative paths start from the directory of the plan file, or from the working directory on the command
+// line. ~/ is the home directory.
 func (p *Plan) Absolute() error {
 	for _, m := range p.Machines {
 		if err := inFull(m.Traits().HostFiles, folder(m.Pos.File)); err != nil {
@@ -34,8 +34,8 @@ func (p *Plan) Absolute() error {
 	return nil
 }
 
-// Folder returns the absolute path of the directory that relative paths in p start from. It is the same for
-// all entries of a plan.
+// Folder returns the absolute path of the directory that relative paths in p start from. It is the same for all
+// entries.
 func (p *Plan) Folder() (string, error) { return filepath.Abs(folder(p.Targets[0].Pos.File)) }
 
 // folder returns the directory that relative paths in a plan file start from. "" is the working directory.
@@ -48,7 +48,7 @@ func folder(file string) string {
 
 func inFull(paths []*string, dir string) error {
 	for _, p := range paths {
-		if *p == "" || filepath.IsAbs(*p) || strings.HasPrefix(*p, "/") { // iotax treats a path that begins with / as absolute on Windows too
+		if *p == "" || filepath.IsAbs(*p) || strings.HasPrefix(*p, "/") { // a path that begins with / is absolute on Windows, too
 			continue
 		}
 		from, rest := dir, *p

@@ -1,10 +1,8 @@
-// Package plan builds a Plan from a plan file or from command-line words. A Plan lists the targets and workloads to
-// compare, and contains the settings of the measurement. The package defines the grammar of plans. The kinds of
-// machines, volumes and workloads come from the packages that list them (see Kinds).
+// Package plan builds a Plan from a plan file or from command-line words. The kinds of machines, volumes and workloads
+// come from other packages (see Kinds).
 //
-// Each of the following packages imports only the ones before it. plan/syntax parses text and units and formats errors.
-// plan/bind fills the specs of kinds. plan builds the Plan. plan/schedule computes the order and duration of its
-// trials, and plan/schema the JSON Schema of plan files.
+// Package plan/syntax parses text and units and formats errors. Package plan/bind fills the specs of kinds. Package
+// plan/schedule computes the order and duration of trials, and package plan/schema the JSON Schema of plan files.
 package plan
 
 import (
@@ -27,7 +25,7 @@ type Plan struct {
 	Workloads []Workload
 	Measure   Measure
 
-	Expectations []Expectation // limits on metrics that the run checks
+	Expectations []Expectation // limits on metrics, which the run checks
 	// Settings of the report. They do not affect measurements.
 	Layers    [][]string // chains of targets, from the device up
 	Layout    string     // name of a predefined table layout
@@ -67,8 +65,7 @@ type Target struct {
 	origin origin
 }
 
-// Device returns the target's block device as [MACHINE:]PATH, the form that run --destroy takes, or "" if it
-// has none.
+// Device returns the target's block device as [MACHINE:]PATH, the form that run --destroy takes, or "" if it has none.
 func (t Target) Device() string {
 	device := t.Traits().Device
 	if device == "" || t.On == Host {
@@ -185,8 +182,8 @@ func (p *Plan) EachTrial(machine string) bool {
 	return m.Traits().EachTrial
 }
 
-// Directories returns the Traits.Directories of all targets and workloads, by machine name. The directories
-// of workloads are listed for every machine.
+// Directories returns the Traits.Directories of all targets and workloads, by machine name. It lists the directories of
+// workloads for every machine.
 func (p *Plan) Directories() map[string][]*string {
 	all := map[string][]*string{}
 	add := func(machine string, t Traits) {
@@ -210,8 +207,8 @@ func (p *Plan) Directories() map[string][]*string {
 	return all
 }
 
-// servedBy returns the name of the machine that serves the target's volume. It is the target's machine unless the plan
-// names another machine.
+// servedBy returns the name of the machine that serves the target's volume: the target's own unless the plan names
+// another.
 func (t Target) servedBy() string {
 	if s := t.Traits().Served; s != nil && s.Machine != "" {
 		return s.Machine

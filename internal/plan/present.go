@@ -9,9 +9,8 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// A Reference selects published figures to show with a run. Targets, Workloads and Metrics translate names in the plan
-// to names in the publication. Values translates the names of single figures, which have the form "TARGET / WORKLOAD /
-// METRIC" in both.
+// A Reference selects published figures to show with a run. The maps translate names in the plan to names in the
+// publication. In Values, both names have the form "TARGET / WORKLOAD / METRIC".
 type Reference struct {
 	Published string            `yaml:"published"`
 	Targets   map[string]string `yaml:"targets"`

@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// servers reports volumes with a server or a peer that is not exactly one known machine, or is a container.
+// servers reports servers and peers of volumes that are unknown, ambiguous or containers.
 func (b *builder) servers() {
 	for _, e := range b.targets {
 		if s := e.Spec.Traits().Served; s != nil {

@@ -14,8 +14,7 @@ import (
 // DefaultWorkloads is used if the command line names no workload.
 var DefaultWorkloads = []string{"randread-4k", "randwrite-4k", "seqread-1m"}
 
-// Default queue depths of workload words. They are deep enough that the result does not depend on the latency of a
-// single request. Large blocks need fewer requests.
+// Default queue depths of workload words. Large blocks need fewer requests in flight.
 const (
 	RandomDepth     = 32
 	SequentialDepth = 8
@@ -106,8 +105,8 @@ func wordsName(targets []string) string {
 	return fmt.Sprintf("%s vs %d more", strings.Join(targets[:most], " vs "), len(targets)-most)
 }
 
-// wordLabels returns the keys and values that the user wrote in the word of e, together with the labels in spread. It
-// returns nil if there are none.
+// wordLabels returns the keys and values that the user wrote in the word of e, together with the labels in spread, or
+// nil if there are none.
 func wordLabels(e *entry, spread map[string]string) map[string]string {
 	out := map[string]string{}
 	add := func(n *syntax.Node) {
@@ -277,8 +276,7 @@ func (w *words) unknown(n *syntax.Node, name string) {
 	w.Fail(n, hint, "%s is not a kind of target", syntax.Quote(name))
 }
 
-// add adds a target. Its name is the word without create=true. If the same word is given twice, add creates two targets
-// (an A/A pair).
+// add adds a target. Its name is the word without create=true. Equal words become separate targets (an A/A pair).
 func (w *words) add(n *syntax.Node, entries ...syntax.Pair) {
 	word := strings.Replace(n.Text, ",create=true", "", 1)
 	name := word

@@ -40,8 +40,7 @@ func (w *words) guest(n *syntax.Node, kind string, rest *syntax.Node) {
 			vol, first = k, syntax.Pair{Key: what.Made(l.key), Val: what}
 		}
 	}
-	// WHAT may be the name of a volume kind, with a value as in fake:dir=/tmp, or with its defaults as in
-	// qemu:disk.
+	// WHAT may be the name of a volume kind, with a value (fake:dir=/tmp) or with its defaults (qemu:disk).
 	if name, value, found := strings.Cut(what.Text, "="); vol.New == nil {
 		if k, ok := w.volume(name); ok && (k.On == nil || slices.Contains(k.On, kind)) {
 			vol = k

@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// A directory word accepts the keys of `dir:` after the path, with or without a kind before the path.
+// A directory word accepts the keys of `dir:` after the path.
 func TestWordsOfDirectories(t *testing.T) {
 	for word, want := range map[string]string{
 		"/x":                               "path: /x; create: false; network: false",

@@ -67,8 +67,7 @@ func (w *words) otherKind(n *syntax.Node) bool {
 	return true
 }
 
-// workload reads a workload word: a fio command line, a job file, a preset such as randread-4k-qd16, or KIND[:VALUE]
-// for a kind other than fio. See FromWords.
+// workload reads a workload word (see FromWords).
 func (w *words) workload(n *syntax.Node) {
 	const form = "write (rand|seq)(read|write|rw)-BLOCKSIZE, as in randread-4k or seqwrite-1m-qd4"
 	if w.otherKind(n) {

@@ -49,8 +49,8 @@ func (p *Plan) YAML() ([]byte, error) {
 	return []byte(top.YAML(0)), e.Err
 }
 
-// Job returns the keys and values of the workload's spec that differ from the defaults, and the workload's kind under
-// the key "kind". Nested keys are joined with dots.
+// Job returns the keys and values of the workload's spec that differ from the defaults, and its kind under the key
+// "kind". Nested keys are joined with dots.
 func (l Workload) Job() (map[string]string, error) {
 	var e bind.Encoder
 	out := e.Spec(l.Kind, l.Spec, l.fresh).Leaves("", map[string]string{})

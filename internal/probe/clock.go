@@ -9,7 +9,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// answerTime limits the time of requests to a machine that are not part of a trial.
+// answerTime limits the time for reading clocks, counters or facts.
 const answerTime = 5 * time.Second
 
 // bootClock returns the time since a machine booted.
@@ -32,9 +32,8 @@ func readClock(ctx context.Context, m iotax.Machine) reading {
 	return readClockOf(func() (time.Duration, error) { return bootClock.On(ctx, m, struct{}{}) })
 }
 
-// readClockOf reads a clock by calling ask. The clock showed each answer u at some moment between the request, at s,
-// and the arrival of the answer, at r. So the offset is in [u − r, u − s] (as in NTP, RFC 5905). The bounds are the
-// intersection over several answers.
+// readClockOf reads a clock by calling ask. The clock showed each answer u between the request at s and its arrival at
+// r, so the offset is in [u − r, u − s] (as in NTP, RFC 5905). The bounds are the intersection over several answers.
 func readClockOf(ask func() (time.Duration, error)) reading {
 	if _, err := ask(); err != nil { // ignore the first answer, because the agent may have to start
 		return reading{}
@@ -65,9 +64,8 @@ func readClockOf(ask func() (time.Duration, error)) reading {
 	return read
 }
 
-// compare returns clock.ratio and clock.error between two readings. The ratio is 1 plus the change of the offset
-// divided by the elapsed time. The error is the uncertainty of the offsets divided by that time. compare returns nil
-// unless both readings are ok and b is the later one.
+// compare returns clock.ratio (1 plus the change of the offset per elapsed time) and clock.error, its uncertainty. It
+// returns nil unless both readings are ok and b is the later one.
 func (a reading) compare(b reading) []iotax.Value {
 	passed := b.at.Sub(a.at).Seconds()
 	if !a.ok || !b.ok || passed <= 0 {

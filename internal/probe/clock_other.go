@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// sinceBoot returns errors.ErrUnsupported. The clock is for guests, and guests run Linux.
+// sinceBoot returns errors.ErrUnsupported.
 func sinceBoot() (time.Duration, error) { return 0, errors.ErrUnsupported }

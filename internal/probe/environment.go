@@ -1,6 +1,5 @@
-// Package probe collects facts about a machine and a place on it, and measures other activity during a trial, such as
-// the I/O that reaches the device, the CPU time of this host and of the processes that serve a guest, and the rate of
-// the guest's clock.
+// Package probe collects facts about a machine and a place on it. During a trial, it measures device I/O, the CPU time
+// of this host, the memory of the processes that serve a guest, and the machine's clock.
 //
 // It omits data that a machine does not provide (no sysfs, no permission, another system).
 package probe
@@ -268,7 +267,7 @@ func hypervisor(g, cpu map[string]string, kernel string) string {
 			return x.name
 		}
 	}
-	// A paravirtual clock is offered only by its own hypervisor.
+	// The names of paravirtual clock sources identify the hypervisor.
 	clocks := g["clocksources"]
 	for _, x := range []struct{ word, name string }{{"kvm-clock", "kvm"}, {"hyperv_clocksource", "microsoft"}, {"xen", "xen"}} {
 		if strings.Contains(clocks, x.word) {

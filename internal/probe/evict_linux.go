@@ -12,10 +12,9 @@ import (
 	"iotax"
 )
 
-// Evict drops the cached pages of the file, block device or tree at path on this host. It first writes dirty pages back
-// (fdatasync, then posix_fadvise with POSIX_FADV_DONTNEED). It follows symbolic links in path, but not those below it. It
-// needs only the permission to read the files, and does not affect other files. On macOS, Evict drops all caches. On other
-// systems, it returns an error.
+// Evict writes back and drops the cached pages of the file, block device or tree at path on this host. It follows
+// symbolic links in path, but not those below it. On macOS, Evict drops all caches. On other systems, it returns an
+// error.
 func Evict(ctx context.Context, path string) error {
 	fail := func(path string, err error) error {
 		return &iotax.Error{Op: "evict from the page cache", On: path, Err: err}

@@ -13,9 +13,9 @@ import (
 	"iotax/internal/rules"
 )
 
-// SetGovernor sets the frequency governor of all CPUs of this host. undo restores the CPUs that were changed. Even with
-// an error, undo is not nil if there is something to restore. SetGovernor does not change CPUs without this governor.
-// It returns a finding for them, or if this host has no cpufreq.
+// SetGovernor sets the frequency governor of the CPUs of this host. It returns a finding for CPUs without this
+// governor, or if this host has no cpufreq. undo restores the changed CPUs. If undo is not nil, the caller must call
+// it, even after an error.
 func SetGovernor(want string) (undo func() error, found []iotax.Finding, err error) {
 	return thisHost.setGovernor(want)
 }

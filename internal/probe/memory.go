@@ -206,9 +206,7 @@ func (fs system) rollup(processes map[string][]int) (uss, pss float64, ok bool) 
 	return uss, pss, true
 }
 
-// end stops the sampling. It adds the peaks to seen as values, the samples as series, the interval of the samples as a
-// fact, and their cost as a fact and a value. It adds nothing if no process serves the target, or if the memory cannot
-// be read.
+// end stops the sampling and adds the results to seen. It adds nothing if there are no samples.
 func (s *sampler) end(seen *iotax.Seen) {
 	close(s.stop)
 	<-s.done

@@ -80,8 +80,7 @@ func MountOf(ms []Mount, p string) (Mount, bool) {
 	return best, found
 }
 
-// Durability returns the guarantee of an acknowledged flush on the file system. It depends on the type and the options
-// of the file system, and on whether the source is a memory device.
+// Durability returns the guarantee of an acknowledged flush on the file system.
 func (m Mount) Durability() iotax.Durability {
 	switch m.Type {
 	case "tmpfs", "ramfs", "rootfs":
@@ -98,16 +97,16 @@ func (m Mount) Durability() iotax.Durability {
 	_, none := m.Option("nobarrier")
 	_, volatile := m.Option("volatile")
 	switch {
-	case none, barrier == "0": // ext4 then sends no flush to the device
+	case none, barrier == "0": // the file system then sends no flush to the device
 		return iotax.FlushIgnored
-	case m.Type == "overlay" && volatile: // the kernel then ignores every form of sync
+	case m.Type == "overlay" && volatile: // the kernel then ignores every sync
 		return iotax.FlushIgnored
 	}
 	return iotax.Durable
 }
 
 // SystemDurability returns the strongest guarantee of fsync(2) on the system with this name (from uname). On macOS,
-// fsync leaves data in the drive's cache. F_FULLFSYNC does not, but neither fio nor QEMU uses it.
+// fsync leaves data in the drive's cache.
 func SystemDurability(name string) iotax.Durability {
 	if name == "Darwin" {
 		return iotax.DriveCache

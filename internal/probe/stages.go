@@ -74,7 +74,7 @@ type clockQuery struct {
 	Below         []string
 }
 
-// theirClocks contains the clocks of a kernel. A clock that could not be read is nil.
+// theirClocks contains the clocks of a kernel. A clock that was not read is nil.
 type theirClocks struct{ Block, Client, Server, Below *passages }
 
 // readClocks reads the clocks of a machine's kernel that a clockQuery names.
@@ -194,9 +194,8 @@ type ServingTime struct{ Busy, Requests, Calls, Count float64 }
 func Counting(path string) []string { return thisHost.devices(path) }
 
 // Explain is like Start, for an explained trial: Stop also returns the stages of the trial's I/Os in the fact "stages",
-// and, for each clock that can be read, the values that iotax.ValueStage names. Most clocks are counters that the
-// kernels and QEMU keep anyway. They are read once before and once after the trial, so the trial must not have a ramp.
-// Other servers keep no counters, so Explain measures their system calls during the trial.
+// and the values of their clocks (see iotax.ValueStage). The trial must not have a ramp, because the clocks are read
+// before and after it.
 func (k *Watcher) Explain(ctx context.Context, t *iotax.Target) (*Watch, error) {
 	w, err := k.Start(ctx, t)
 	if err != nil {
@@ -333,8 +332,8 @@ func (w *Watch) wayOf(ctx context.Context, t *iotax.Target) *stages {
 	return s
 }
 
-// servers returns a function that lists the processes on this host that serve a place: QEMU for 9p, otherwise the
-// processes other than QEMU. It returns nil if no process serves the place.
+// servers returns a function that lists the processes on this host that serve a place: QEMU for 9p, other processes
+// otherwise. It returns nil if no process serves the place.
 func servers(t *iotax.Target) func() []int {
 	pids := func() (all []int) {
 		for label, pids := range t.Processes() {
@@ -404,8 +403,8 @@ func (s *stages) lacks(clock string, err error) {
 	}
 }
 
-// stageValues adds the stages to seen, and the changes of their clocks since Explain. From the values in seen it
-// computes how much of the device's work belongs to the trial.
+// stageValues adds the stages to seen, and the changes of their clocks since Explain. seen must already contain the I/O
+// of the device and of the trial (see ownShare).
 func (w *Watch) stageValues(ctx context.Context, seen *iotax.Seen) {
 	s := w.stages
 	end := w.readStages(ctx)

@@ -18,8 +18,8 @@ import (
 	"iotax/internal/probe/pause"
 )
 
-// A Watch observes one trial. It reads counters before and after the trial. During the trial, it samples the memory and
-// CPU time of the processes that serve the target, and it reports the cost of the sampling.
+// A Watch observes one trial. It reads counters before and after the trial, and samples the memory and CPU time of the
+// processes that serve the target during it.
 type Watch struct {
 	t       *iotax.Target
 	fs      system
@@ -40,7 +40,7 @@ type Watch struct {
 // system contains the directories of this host's counters. Tests replace it.
 type system struct{ proc, sys string }
 
-// thisHost is this host. macOS and Windows have neither directory.
+// thisHost has directories that do not exist on macOS and Windows.
 var thisHost = system{"/proc", "/sys"}
 
 // A snapshot contains the counters at one moment, except those that could not be read.
@@ -74,11 +74,10 @@ type usage struct {
 	ioOK   bool
 }
 
-// A Watcher starts watches. It reads each machine's clock once per trial instead of twice: a trial that starts soon
-// after the previous trial reuses the last reading of that trial (see recently). From the first watch until the context
-// of that watch is done, the Watcher also reports when iotax itself did not run. The value "paused" (s) and the fact
-// "paused" cover the time from Start to Stop. The fact "paused.before" covers the time since the previous watch. A
-// Watcher must be used from one goroutine.
+// A Watcher starts watches. A watch that starts soon after the previous trial (see recently) reuses that trial's last
+// reading of the clock. From the first watch until the context of that watch is done, the Watcher also detects pauses
+// of iotax itself: the value "paused" (s) and the fact "paused" cover the time from Start to Stop, and the fact
+// "paused.before" covers the time since the previous watch. A Watcher must be used from one goroutine.
 type Watcher struct {
 	// Serving measures the processes that pids lists, until stop is called. protocol is a serving.Protocol. If Serving
 	// is nil or fails, the stages of a server are unknown.
@@ -113,15 +112,15 @@ const recently = 5 * time.Second
 //   - For the processes that serve the target (Target.Processes): cpu.serving (s), and memory.serving (B). The latter
 //     is the peak of their resident memory since Start, with shared memory counted once.
 //   - For the same processes: cpu.host, in CPU seconds per second, also by label (cpu.host.qemu), and the series
-//     cpu.host. The series is sampled every 100 ms, with the resolution of the kernel's tick, 10 ms.
+//     cpu.host. The series is sampled every 100 ms, with a resolution of 10 ms.
 //   - For the same processes: memory.host.peak, the peak of the resident memory, also by label, and the series
 //     memory.host.rss. Both are sampled every 100 ms.
 //   - For the same processes: memory.host.uss and memory.host.pss, the largest unique and proportional set sizes. They
-//     are sampled so that reading them costs at most half a percent of a core. watch.cost is the cost of the sampling
-//     as a share of a core.
+//     are sampled at intervals that limit the cost to about half a percent of a core. watch.cost is the cost of all
+//     sampling as a share of a core.
 //   - For a machine that is not this host, its clock: clock.ratio is the time that passed on the machine from Start, or
-//     shortly before it (see recently), to Stop, divided by the time that passed on this host. clock.error bounds the
-//     error of the ratio. It follows from the round trips of the readings.
+//     shortly before it (see recently), to Stop, divided by the time that passed on this host. clock.error bounds its
+//     error.
 //
 // Start omits counters of this host for a machine that does not run on it, and counters that it cannot read. It fails
 // only if ctx is done.
@@ -185,8 +184,7 @@ func (w *Watch) paused(fact string) (sum float64) {
 	return sum
 }
 
-// Stop ends the watch and returns the values since Start, also after a failed trial. The facts name the observed
-// devices. Stop fails only if ctx is done.
+// Stop ends the watch and returns the values since Start, also after a failed trial. It fails only if ctx is done.
 func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
 	seen := iotax.Seen{Facts: w.facts}
 	if w.profile != nil {
@@ -281,9 +279,9 @@ func (w *Watch) snapshot() snapshot {
 	return s
 }
 
-// own returns the I/O of the trial's own processes so far. The I/O of this process includes that of commands it has
-// waited for. For targets that work together, own returns false, because fio's servers run on several machines and
-// outlive the trial.
+// own returns the I/O of the trial's own processes so far, if it is known. The I/O of this process includes that of
+// commands it has waited for. The I/O of targets that work together is unknown, because fio's servers outlive the
+// trial.
 func (w *Watch) own(serving map[int]usage) (ioBytes, bool) {
 	var sum ioBytes
 	if len(w.t.Together) > 0 {
@@ -337,8 +335,8 @@ func difference(a, b snapshot) []iotax.Value {
 	known, knowFlushes := len(a.disks) > 0, true
 	for d, x := range a.disks {
 		y, ok := b.disks[d]
-		// If the counters show no I/O since boot, not even that of mounting the file system, the driver does not count
-		// I/O.
+		// Without any reads and writes since boot, not even those of mounting the file system, the driver does not
+		// count I/O.
 		if !ok || y.ReadIOs+y.WriteIOs == 0 || y.ReadIOs < x.ReadIOs || y.WriteIOs < x.WriteIOs || y.ReadSectors < x.ReadSectors || y.WriteSectors < x.WriteSectors {
 			known = false
 			break
@@ -469,11 +467,10 @@ func (fs system) resetPeak(pid int) {
 	_ = os.WriteFile(filepath.Join(fs.proc, strconv.Itoa(pid), "clear_refs"), []byte("5"), 0)
 }
 
-// devices returns the names of the block devices whose counters include the I/O on path: the partition or disk below
-// its file system, or path itself if it is a block device. For device mappers and RAIDs, it returns the top device,
-// whose counters exclude other volumes on the same disks. For a loop device, it returns the device that stores the loop
-// device's file, if there is one, because there is a cache between the two devices. The result is empty if the file
-// system has no block device, or if the device is unknown or does not count its I/O.
+// devices returns the block devices whose counters include the I/O on path: the partition or disk below its file
+// system, or path itself if it is a block device. For a device mapper or RAID, it returns the top device, because other
+// volumes may use the same disks. For a loop device, it returns the device that stores its file, if there is one,
+// because there is a cache between the two. The result is empty if no such device is known.
 func (fs system) devices(path string) []string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -554,7 +551,6 @@ var nvmeHead = regexp.MustCompile(`^nvme([0-9]+)n([0-9]+)$`)
 
 // counting returns the devices that count the I/O of the device `name`, which is disk itself or a partition of disk.
 func (fs system) counting(name, disk string) []string {
-	// If queue/iostats is 0, the counters do not change.
 	if fs.notCounting(disk) {
 		return nil
 	}

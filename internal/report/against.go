@@ -54,8 +54,8 @@ func (b *builder) unrelated(s *Section, r *Row) {
 	}
 }
 
-// shares computes the ratios of rows to the other targets that the plan compares them with. It adds a note to each
-// row that should have a ratio but has neither a Share nor a reference.
+// shares computes the ratios of rows to the other targets that the plan compares them with. It adds a note to each row
+// with values that should have a ratio but has neither a Share nor a reference.
 func (b *builder) shares() {
 	for i := range b.Sections {
 		s := &b.Sections[i]

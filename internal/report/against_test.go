@@ -59,8 +59,7 @@ func TestAgainstCondemned(t *testing.T) {
 	}
 }
 
-// If only some targets run a workload, the others have no rows, and a row whose reference did not run it has no
-// verdict.
+// If only some targets run a workload, the others have no rows, and a row without a reference has no verdict.
 func TestAt(t *testing.T) {
 	r := New(reporttest.SomeTargets())
 	if len(r.Sections) != 2 || len(r.Sections[0].Rows) != 2 || len(r.Sections[1].Rows) != 1 {

@@ -11,7 +11,7 @@ func (r *Report) Emulated() []string {
 	return names
 }
 
-// Banner returns the warning that every report of emulated guests shows below its first line, or "".
+// Banner returns the warning for a report of emulated guests, or "" if no guest was emulated.
 func (r *Report) Banner() string {
 	if len(r.Emulated()) == 0 {
 		return ""

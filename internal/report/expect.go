@@ -52,7 +52,7 @@ func (b *builder) expected(w iotax.WorkloadInfo) error {
 }
 
 // expectations decides the outcomes, and sorts missed expectations first, then undecided ones. The caller must first
-// collect all findings.
+// collect the findings about cells.
 func (b *builder) expectations() {
 	slices.SortStableFunc(b.Expected, func(x, y Expected) int { return cmp.Compare(x.planned, y.planned) })
 	for i := range b.Expected {
@@ -134,8 +134,8 @@ func (b *builder) measure(e expect.Expectation, base, target string) Expected {
 	return x
 }
 
-// invalid reports whether a check found that a cell's own numbers are invalid, or too many of its trials are discarded.
-// It ignores findings about the baseline. Values that only lack a ratio, because they are 0, remain valid.
+// invalid reports whether a cell's own numbers are invalid, or too many of its trials are discarded. Values that only
+// lack a ratio, because they are 0, remain valid.
 func (b *builder) invalid(c Cell) bool {
 	return b.tooManyDiscarded(c) || slices.ContainsFunc(b.found, func(n *Note) bool {
 		return n.Severity == iotax.Invalid && n.Rule != rules.NoRatio.ID && slices.ContainsFunc(n.raw, func(i rawItem) bool {

@@ -113,7 +113,7 @@ func TestExpectationBesideZero(t *testing.T) {
 	}
 }
 
-// Discarded rounds do not count. If too few rounds remain, they do not decide an expectation.
+// If too few rounds remain that are not discarded, they do not decide an expectation.
 func TestDiscardedDecideNothing(t *testing.T) {
 	run, trials := reporttest.Expecting()
 	for _, x := range trials {

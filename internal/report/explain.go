@@ -19,15 +19,13 @@ type Explanation struct {
 	Targets  []Explained `json:"targets"` // the baseline first
 }
 
-// Explained is one target in an Explanation. All times are in seconds per read, write or trim of the application. The
-// time of the application's flushes is included. Times are means over the rounds, so Stages and Rest add up to Total.
+// Explained is one target in an Explanation. All times are in seconds per read, write or trim of the application, and
+// include the time of its flushes. Times are means over the rounds, so Stages and Rest add up to Total.
 //
 // The time of a stage is the difference between two clocks. A clock sums the time of all requests at or below its
-// layer. The sum divided by the number of the application's I/Os is the time per I/O only if each I/O waits for its
-// requests one after another. A request that carries several merged I/Os delays each of them, so it counts once for
-// each (see iotax.StageHanded). The sum is too large if an I/O is split into concurrent requests, or if no I/O waits
-// for a request (read-ahead, write-back). The stage above that clock may then have a negative time, which is part of
-// Rest.
+// layer. A request that carries several merged I/Os counts once for each of them (see iotax.StageHanded). The sum is
+// too large if an I/O is split into concurrent requests, or if no I/O waits for a request (read-ahead, write-back). The
+// stage above that clock may then have a negative time, which is part of Rest.
 type Explained struct {
 	Target     string        `json:"target"`
 	Against    string        `json:"against,omitempty"` // the target that differences are relative to, or ""
@@ -36,7 +34,7 @@ type Explained struct {
 	Total      stat.Interval `json:"total"`
 	Difference stat.Interval `json:"difference"` // Total minus Against's Total, paired by round
 	Stages     []Stage       `json:"stages,omitempty"`
-	Rest       stat.Interval `json:"rest"` // unexplained time: the sum of the stages with a negative time; N is 0 if no stage has one
+	Rest       stat.Interval `json:"rest"` // sum of the stages with a negative time; N is 0 if no stage has one
 	RestMore   stat.Interval `json:"rest_difference"`
 	Missing    []Missing     `json:"missing,omitempty"` // clocks that could not be read, from the application down
 	Speed      stat.Interval `json:"speed"`             // ratio of the explained trials to the other trials in the first metric; higher is faster
@@ -74,7 +72,7 @@ func (r *Report) Explanation(c Cell) *Explained {
 	return nil
 }
 
-// A way contains the times of an I/O's stages in one trial, in seconds.
+// way contains the times of an I/O's stages in one trial, in seconds.
 type way struct {
 	total    float64
 	names    []string
@@ -234,9 +232,9 @@ func of(rounds []int, value func(int) float64) (xs []float64) {
 	return xs
 }
 
-// counterpart returns the time of the stages of base that correspond to stage i of w. A stage of base corresponds to
-// the stage of w with the same name. If w has no such stage, base's last stage corresponds to w's last, and any other
-// to w's first. The differences of all stages therefore add up to the difference of the totals.
+// counterpart returns the time of the stages of base that correspond to stage i of w: those with the same name. If w
+// has no stage of that name, base's last stage corresponds to w's last, and any other to w's first. The differences of
+// all stages therefore add up to the difference of the totals.
 func counterpart(base, w way, i int) (sum float64) {
 	for k, name := range base.names {
 		at := slices.Index(w.names, name)

@@ -85,8 +85,7 @@ func TestStagesAddUp(t *testing.T) {
 	})
 }
 
-// If a device was busy with requests that no I/O waited for, the stage above it has a negative time. That time is
-// reported as not explained.
+// If a device was busy with requests that no I/O waited for, the negative time of the stage above it is in Rest.
 func TestRest(t *testing.T) {
 	run, trials := reporttest.Explained(8)
 	for _, x := range trials {

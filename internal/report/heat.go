@@ -23,7 +23,7 @@ type Heat struct {
 }
 
 // A HeatCell describes the I/Os of a time interval with latencies between Lo and Hi. All four bounds are in seconds.
-type HeatCell struct{ From, To, Lo, Hi, Share float64 } // Share is their part of the total latency of all I/Os in the time interval
+type HeatCell struct{ From, To, Lo, Hi, Share float64 } // Share is their part of the total latency in the time interval
 
 const (
 	mostHeats   = 60 // per run

@@ -16,8 +16,8 @@ type Adjustment struct {
 	Adjusted float64      // P after Holm's adjustment
 }
 
-// MarginP returns the p value for Holm's adjustment. The tested hypothesis is that the ratio equals the margin on the
-// side of the estimate. MarginP returns 1 if the estimate is within the margin. p returns the p value of a ratio.
+// MarginP returns the p value for Holm's adjustment: that of the hypothesis that the ratio equals the margin on the
+// side of the estimate. It is 1 if the estimate is within the margin. p returns the p value of a ratio.
 func MarginP(estimate, margin float64, p func(ratio float64) float64) float64 {
 	switch margin = max(margin, 0); {
 	case estimate > 1+margin:
@@ -29,8 +29,8 @@ func MarginP(estimate, margin float64, p func(ratio float64) float64) float64 {
 }
 
 // holm withdraws verdicts that may be due to chance, because the run has many comparisons. Afterwards, the probability
-// that any "worse" or "better" of the run is wrong is at most Alpha, which already allows for interim analyses. The
-// family contains every ratio whose verdict comes from its interval, but no invalid ratios.
+// that any "worse" or "better" of the run is wrong is at most Alpha. The family contains every ratio whose verdict
+// comes from its interval, but no invalid ratios.
 func (b *builder) holm() {
 	type member struct {
 		s *Section

@@ -12,8 +12,8 @@ import (
 	"iotax/stat"
 )
 
-// Holm's adjustment only withdraws verdicts. A verdict either remains the verdict of the interval, or becomes
-// inconclusive with a note that explains why. The verdict of a single comparison never changes.
+// Holm's adjustment only withdraws verdicts: a withdrawn verdict becomes inconclusive, with a note that explains why.
+// The verdict of a single comparison does not change.
 func TestHolmOnlyTakesBack(t *testing.T) {
 	undone := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -67,8 +67,8 @@ func TestHolmOnlyTakesBack(t *testing.T) {
 	}
 }
 
-// Compare twenty cells that do not differ, at a margin of 0. Without the adjustment, about 64 % of the runs would
-// contain a worse or better verdict. With it, at most 5 % do.
+// Of runs with twenty cells that do not differ, at a margin of 0, at most about 5 % have a worse or better verdict.
+// Without the adjustment, about 64 % would.
 func TestHolmKeepsFalseVerdictsRare(t *testing.T) {
 	const studies = 200
 	wrong, alone := 0, 0

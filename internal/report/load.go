@@ -25,13 +25,12 @@ type CurvePoint struct {
 	Cells    []CurveCell
 }
 
-// A CurveCell is the result of one target at one load. Unknown numbers are NaN, and so are quantiles with fewer than
-// 100 observations beyond them.
+// A CurveCell is the result of one target at one load. Unknown numbers are NaN.
 type CurveCell struct {
 	Target          string
 	Done            float64 // in I/Os per second
 	Latency         float64 // mean, in seconds
-	P50, P99, P99d9 float64 // of the merged histograms, in seconds
+	P50, P99, P99d9 float64 // in seconds
 	Late            float64 // share of the arrivals that had to wait because their source was busy
 }
 
@@ -112,8 +111,8 @@ func (b *builder) load(workload string) openLoad {
 	return l
 }
 
-// latencyLabel returns the label of a metric. In a closed loop of known depth, where each new I/O waits for an earlier
-// one, a latency is labelled "service latency" with the queue depth, except for the latency of flushes.
+// latencyLabel returns the label of a metric. In a closed loop of known depth, latencies other than those of flushes
+// are labelled "service latency" with the queue depth.
 func (b *builder) latencyLabel(workload, metric string) string {
 	label := format.Label(metric)
 	if !strings.Contains(metric, ".latency") || strings.HasPrefix(metric, "sync.") {

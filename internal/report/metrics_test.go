@@ -76,8 +76,8 @@ func TestChosenMetrics(t *testing.T) {
 	}
 }
 
-// If single trials are too short for a quantile, rounds are pooled. If all trials together are too short, there is no
-// ratio.
+// If single trials are too short for a quantile, rounds are pooled. If all trials together are too short, the quantile
+// has no ratio.
 func TestPooledQuantile(t *testing.T) {
 	run, trials := tails(30, 4000, 3)
 	r, err := From(run, Held(trials), "read.latency.p99")

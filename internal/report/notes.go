@@ -28,8 +28,8 @@ func (b *builder) findings(r *Row, s *Section, trials []*Trial, target iotax.Tar
 	}
 }
 
-// general adds notes for the findings about the whole run. Findings with the same rule, hint and severity share a note.
-// It skips findings about cells that have rows, because `findings` adds them as notes of these rows.
+// general adds notes for the findings about the whole run. It skips findings about cells that have rows, because
+// `findings` adds them as notes of these rows.
 func (b *builder) general(findings []iotax.Finding) {
 	for _, f := range findings {
 		if f.Subject.Kind == iotax.SubjectCell && b.hasRow(f.Subject) {
@@ -50,9 +50,7 @@ func (b *builder) hasRow(of iotax.Subject) bool {
 	return slices.ContainsFunc(b.Sections, func(s Section) bool { return s.Workload == of.Workload && s.Row(of.Target) != nil })
 }
 
-// note attaches a finding to the row r. Findings with the same rule, hint and severity share a note. `gather` later
-// merges equal and similar evidence into one item. A cell may have rows in several sections. These rows have the same
-// findings, so `gather` counts the trials of a cell only once.
+// note attaches a finding to the row r. Findings with the same rule, hint and severity share a note.
 func (b *builder) note(r *Row, f iotax.Finding, it Item) {
 	key := noteKey{f.Rule, f.Hint, f.Severity}
 	n := b.notes[key]
@@ -141,8 +139,8 @@ func (n *Note) gather() {
 		shape string
 		cell  Cell
 	}
-	counted := map[key]*Row{}     // the row whose trials were counted for this evidence and cell
-	shapes := map[string]string{} // caches the results of `shape`, because thousands of trials share the same evidence
+	counted := map[key]*Row{}     // the row whose trials count; other rows of the cell have the same findings
+	shapes := map[string]string{} // caches the results of `shape`, because many trials share the same evidence
 	shaped := func(evidence string) string {
 		s, ok := shapes[evidence]
 		if !ok {

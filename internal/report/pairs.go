@@ -9,7 +9,7 @@ import (
 	"iotax/stat"
 )
 
-// choose replaces the headline metrics of all workloads with the requested metrics, if there are any. It returns an
+// choose replaces the headline metrics of all workloads with the requested metrics, if any are requested. It returns an
 // error for a requested metric that no workload has.
 func (b *builder) choose() error {
 	missing := map[string]bool{}
@@ -73,9 +73,8 @@ func Logs(xs []float64) []float64 {
 	return out
 }
 
-// PairDots returns the values of two rows, paired by round. It returns the same as stat.Pairs, but does not scan all
-// trials of a run for each cell. Both slices must be ordered by round. Discarded rounds are included only if
-// discarded is set.
+// PairDots returns the values of two rows, paired by round. Both slices must be ordered by round. Discarded rounds are
+// included only if discarded is set.
 func PairDots(base, target []Dot, discarded bool) (bs, xs []float64) {
 	pairs := pairDots(base, target, discarded)
 	bs, xs = make([]float64, len(pairs)), make([]float64, len(pairs))

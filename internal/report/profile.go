@@ -39,8 +39,8 @@ type Profiled struct {
 	rounds map[int]folded
 }
 
-// A Function is a function with a large difference to the reference or, without a reference, with much CPU time. Times
-// exclude the functions that it calls.
+// A Function is one of the functions with the largest differences to the reference or, without a reference, with the
+// most CPU time. Times exclude the functions that it calls.
 type Function struct {
 	Name       string        `json:"name"`
 	File       string        `json:"file,omitempty"` // program or library; "[kernel]" for the kernel

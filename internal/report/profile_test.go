@@ -47,7 +47,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// Without counts of I/Os, times are per trial. Without a profile of the reference there are no differences.
+// Without counts of I/Os, times are per trial. Without a profile of the reference, there are no differences.
 func TestProfileOfCommands(t *testing.T) {
 	run, trials := reporttest.Profiled(6)
 	for _, x := range trials {

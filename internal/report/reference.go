@@ -70,8 +70,8 @@ func (r *Report) holdPlanned() {
 }
 
 // HoldReference compares the run with published figures and sets r.Reference. names maps this run's names to the
-// published ones. Names of targets and workloads without a mapping match regardless of case, hyphens, underscores and
-// spaces. caveat is printed with the figures.
+// published ones. Without a mapping, names of targets and workloads match regardless of case, and of whether words are
+// separated by hyphens, underscores or spaces.
 func (r *Report) HoldReference(fs []published.Figure, names iotax.Reference, caveat string) {
 	b := &referrer{Report: r, names: names, theirs: map[referenceKey][]float64{}, discarded: map[string]map[int]bool{}, ours: map[Cell][]*Trial{}}
 	b.index(fs)

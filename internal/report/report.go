@@ -478,8 +478,8 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 // fixedProtocol matches a protocol with a fixed number of rounds in a resolved plan.
 var fixedProtocol = regexp.MustCompile(`(?m)^\s+protocol: "?fixed:`)
 
-// moreTrials returns r, a rule about too few trials, with a suitable hint. This is the hint that the run printed when
-// it stopped the workload early, or otherwise the applicable part of the rule's own hint.
+// moreTrials returns r, a rule about too few trials, with the hint that the run printed when it stopped the workload
+// early, or otherwise with the applicable part of its own hint.
 func (b *builder) moreTrials(workload string, r rules.Rule) rules.Rule {
 	for _, f := range b.Run.Findings {
 		if f.Rule == rules.StoppedEarly.ID && f.Subject.Workload == workload {
@@ -605,8 +605,7 @@ func (b *builder) compare(s *Section, r *Row) {
 	}
 }
 
-// change returns the ratio of unpaired (imported) trials, and a function that returns the p value of a ratio (see
-// stat.ChangeP).
+// change returns the ratio of unpaired (imported) trials, and a function that returns the p value of a ratio.
 func (b *builder) change(base, r *Row, better iotax.Better) (*stat.Effect, func(float64) float64, error) {
 	x, y := base.Values(), r.Values()
 	if len(x) == 0 || len(y) == 0 {

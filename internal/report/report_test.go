@@ -12,7 +12,6 @@ import (
 	"iotax/stat"
 )
 
-// row returns a row of a report.
 func row(t *testing.T, r *Report, workload, metric, target string) Row {
 	t.Helper()
 	for _, s := range r.Sections {
@@ -204,8 +203,7 @@ func TestFindingOfOneCell(t *testing.T) {
 	}
 }
 
-// A trial that a cache served is discarded together with its round. The ratio uses the other rounds, and a note reports
-// the trial.
+// A trial that a cache served is discarded together with its round, and a note reports the trial.
 func TestOneErrorIsLeftOut(t *testing.T) {
 	run, trials := reporttest.Small(iotax.Up, append(slices.Clone(reporttest.Flat100), 100), []float64{50, 200, 49.6, 50.1, 50.9, 49.1, 50.2})
 	reporttest.Condemn(iotax.Finding{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 % of the bytes"}, trials[8:9])
@@ -265,7 +263,7 @@ func TestCPUBound(t *testing.T) {
 	}
 }
 
-// A quantile is computed over all trials together. It is reported only if at least 100 observations lie beyond it.
+// A quantile is computed over all trials together. It has no value if fewer than 100 observations lie beyond it.
 func TestQuantilesAreMerged(t *testing.T) {
 	r := New(reporttest.FewSlow())
 	for _, c := range []struct {
@@ -288,8 +286,8 @@ func TestQuantilesAreMerged(t *testing.T) {
 	}
 }
 
-// A run with a fixed number of rounds has a single analysis, so its intervals are narrower. It has no precision
-// target.
+// A run with a fixed number of rounds has a single analysis, so its intervals are narrower, and it has no note about
+// its precision.
 func TestAlphaOfRun(t *testing.T) {
 	target := []float64{50, 58, 46, 53, 60, 44}
 	width := map[float64]float64{}
@@ -332,7 +330,7 @@ func TestSecondary(t *testing.T) {
 	}
 }
 
-// A note about every row is printed once, without references in the rows. The JSON contains it in every cell.
+// A note about every row is in Common, without references in the rows. Findings returns it for every cell.
 func TestCommonNote(t *testing.T) {
 	run, trials := reporttest.Fixture()
 	plain := New(run, trials)

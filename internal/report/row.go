@@ -7,8 +7,7 @@ import (
 )
 
 // Figure returns the value of a row for the metric `name`: the median over the valid trials, or a quantile of their
-// merged histograms. It searches the sections, which contain headline metrics, and then Secondary. The result is NaN if
-// the metric has no value.
+// merged histograms. It is NaN if the metric has no value.
 func (r *Report) Figure(workload string, row *Row, name string) stat.Interval {
 	for i := range r.Sections {
 		s := &r.Sections[i]

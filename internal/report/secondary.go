@@ -16,7 +16,7 @@ var quantiles = []struct {
 
 // secondary returns the metrics of a cell's valid trials that are not headline metrics, and its latency quantiles. The
 // quantiles are computed from merged histograms if there are any, because percentiles of several trials must not be
-// averaged. A quantile with fewer than 100 observations beyond it is listed without a value.
+// averaged. Such a quantile has no value if fewer than 100 observations lie beyond it.
 func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 	trials := make([]*Trial, 0, len(b.byCell[Cell{target, w.Name}]))
 	for _, t := range b.byCell[Cell{target, w.Name}] {
@@ -44,7 +44,7 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 	var order []iotax.Value
 	var values [][]float64
 	column := func(v iotax.Value) int {
-		// Also omit the cost of the observation, and totals, which repeat the values of the only direction or of mixed.
+		// Also omit the cost of the observation, and totals that repeat other values.
 		if fromHistograms[v.Name] || slices.Contains(w.Metrics, v.Name) || v.Name == "iops" || v.Name == "bandwidth" || v.Name == iotax.ValueWatchCost {
 			return -1
 		}

@@ -51,9 +51,9 @@ func (r *Row) Starts() (starts []int) {
 }
 
 // Separates returns a fact that may explain the modes of the starts (stat.StartSpread.Modes), and its value in each
-// mode. The fact has one value in all starts of a mode, and another value in each other mode. Separates searches the
-// trials of the row's target, then those of its reference. It returns "" if there is no such fact. It also returns ""
-// if each mode has a single start, because any fact that changes with each start would match.
+// mode. The fact has one value in all starts of a mode, and another value in each other mode. Separates returns "" if
+// there is no such fact, or if each mode has a single start, because then any fact that changes with each start would
+// match.
 func (r *Report) Separates(row *Row) (fact string, values []string) {
 	of := map[int]int{} // mode by start
 	for mode, starts := range row.Ratio.Starts.Modes {

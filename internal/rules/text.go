@@ -28,7 +28,7 @@ func Time(d time.Duration) string {
 	return fmt.Sprintf("%.3g µs", d.Seconds()*1e6)
 }
 
-// Seconds formats a number of seconds as Time does.
+// Seconds formats a number of seconds like Time.
 func Seconds(s float64) string { return Time(time.Duration(s * float64(time.Second))) }
 
 // Percent formats a share for evidence: "12.5 %".

@@ -15,7 +15,7 @@ import (
 	"iotax/stat"
 )
 
-// A round is run again if one of its trials fails or is invalid. The report then has as many pairs as requested.
+// A round with a failed or invalid trial is run again, so that the report has as many pairs as requested.
 func TestLostRoundIsRunAgain(t *testing.T) {
 	for name, spoil := range map[string]func(x *iotax.Trial) error{
 		"failed":  func(*iotax.Trial) error { return errors.New("fio: out of cheese") },
@@ -109,7 +109,7 @@ func TestLostRoundsEnd(t *testing.T) {
 	}
 }
 
-// The run ends in the same round as in the simulations, which call stat.Next with the widest interval after each round.
+// The run ends after the first round for which stat.Next, called with the widest interval, reports the end.
 func TestStopsWhereTheRuleSays(t *testing.T) {
 	ends := map[int]bool{}
 	for seed := range uint64(30) {
@@ -156,7 +156,7 @@ func TestStopsWhereTheRuleSays(t *testing.T) {
 	}
 }
 
-// A link is a machine whose connection was lost and reopened.
+// A link is a machine that reports lost connections.
 type link struct {
 	fakeMachine
 	broke []string
@@ -201,8 +201,7 @@ func TestReconnectedIsTold(t *testing.T) {
 	}
 }
 
-// The review gets trials without their output. They have only the facts that it needs, and the rule and severity of
-// each finding. Equal facts share one map.
+// The review gets only the parts of a trial that it needs. Equal facts share one map.
 func TestKeepsLittleOfATrial(t *testing.T) {
 	w := newWorld()
 	w.value = func(x *iotax.Trial) (float64, error) {

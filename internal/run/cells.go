@@ -17,11 +17,11 @@ import (
 type load struct {
 	plan    plan.Workload
 	w       iotax.Workload
-	targets []*iotax.Target // targets on which it is measured
-	wanted  int             // number of the plan's targets on which it should be measured
-	space   int64           // bytes that it writes to each place
-	files   []iotax.File    // files that it reads, if they are known in advance
-	job     string          // value of iotax.FactJob for trials that do not set this fact
+	targets []*iotax.Target
+	wanted  int          // number of the plan's targets on which it should be measured
+	space   int64        // bytes that it writes to each place
+	files   []iotax.File // files that it reads, if they are known in advance
+	job     string       // value of iotax.FactJob for trials that do not set this fact
 }
 
 // check returns an error if the workload cannot run on t. If t combines several targets, the workload must be able
@@ -44,9 +44,8 @@ func (l *load) ready(ctx context.Context, t *iotax.Target) error {
 	return within(ctx, limit, func(ctx context.Context) error { return l.w.Prepare(ctx, t) })
 }
 
-// look calls the Look function of each workload that has one, before anything is opened. It returns the first error. It
-// does nothing if no target is on this host. With keepGoing, it does nothing unless the baseline is on this host,
-// because other targets may be left out.
+// look calls the Look function of each workload that has one. It does nothing if no target is on this host. With
+// keepGoing, it does nothing unless the baseline is on this host, because other targets may be left out.
 func (r *testbed) look(ctx context.Context, keepGoing bool) error {
 	if !slices.ContainsFunc(r.p.Targets, func(t plan.Target) bool { return t.On == "host" && (!keepGoing || t.Name == r.p.Baseline) }) {
 		return nil
@@ -145,8 +144,8 @@ func (r *testbed) worksAt(l *load, name string) bool {
 	return false
 }
 
-// prepareCells calls Settle for every workload that has it, checks and prepares every workload on each of its targets,
-// and runs the pilots. It then closes the machines that are opened again for each trial.
+// prepareCells checks and prepares every workload on each of its targets, and runs the pilots. It then closes the
+// machines that are opened again for each trial.
 func (r *testbed) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	for _, l := range r.loads {
 		if settle := l.w.Caps().Settle; settle != nil {
@@ -188,8 +187,7 @@ func (r *testbed) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bo
 		lost = nil
 		return nil
 	}
-	// All checks come before the first preparation, so that a missing requirement is reported before files are
-	// written.
+	// All checks come before the first preparation, so that a missing requirement is reported before files are written.
 	for _, l := range r.loads {
 		for _, t := range r.at(l) {
 			if r.earlier != nil && !r.earlier[schedule.Cell{Workload: l.plan.Name, Target: t.Name}] {
@@ -276,8 +274,8 @@ func (r *testbed) at(l *load) (targets []*iotax.Target) {
 	return targets
 }
 
-// pilot runs the pilot of each workload that needs one, on all its targets. A resumed run and a later start pass the
-// earlier result, so that the pilot makes the same choice.
+// pilot runs the pilot of each workload that has one, on all its targets. It passes the earlier result, if there is
+// one, so that a resumed run and a later start make the same choice.
 func (r *testbed) pilot(ctx context.Context, run *iotax.Run) error {
 	for _, l := range r.loads {
 		pilot := l.w.Caps().Pilot

@@ -63,8 +63,8 @@ func TestCompleter(t *testing.T) {
 	}
 }
 
-// The estimate of the time left uses the measured trials of each workload: a minute for one, a second for the
-// other. Before the first trial it uses the plan and the time assumed for the kind.
+// The estimate of the time left uses the measured trials of each workload. Before the first trial, it uses the plan and
+// the time assumed for the kind.
 func TestTimeLeftOfCompleters(t *testing.T) {
 	w := newWorld()
 	d := w.deps()

@@ -43,9 +43,9 @@ func trialsOf(trials []*iotax.Trial) map[string]int {
 	return n
 }
 
-// A target is measured until it is shown not to be the best. The best target and the baseline are measured to the
-// end. A run that is interrupted and resumed drops targets after the same number of trials. A plan with a fixed number
-// of rounds and a divided run cannot drop targets.
+// Targets that are shown not to be the best are dropped, but not the best target and the baseline. A run that is
+// interrupted and resumed drops targets after the same number of trials. A plan with a fixed number of rounds and a
+// divided run cannot drop targets.
 func TestDropWorst(t *testing.T) {
 	measure := func(stopAt int) ([]*iotax.Trial, *iotax.Run) {
 		w := newWorld()

@@ -10,8 +10,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// Events report the number of valid rounds, an interval that narrows toward the precision, and the time left. The
-// time left is known before the first trial and falls to zero.
+// Events report the number of valid rounds, the half-width, and the time left, which is known before the first trial
+// and falls to zero.
 func TestEventsCount(t *testing.T) {
 	w := newWorld()
 	w.value = func(t *iotax.Trial) (float64, error) {

@@ -8,9 +8,8 @@ import (
 	"iotax"
 )
 
-// A ledger keeps the parts of the saved trials that the final review needs, so that memory grows slowly in a long
-// run. Most trials of a cell differ only in their position in the run and in their numbers. The ledger stores only
-// these per trial and shares the rest.
+// A ledger keeps the parts of the saved trials that the final review needs. It stores equal parts of a cell's trials
+// once, so that memory grows slowly in a long run.
 type ledger struct {
 	reviewValues []string // names of the values kept in addition to the metrics
 	reviewFacts  func(t *iotax.Trial) map[string]string
@@ -26,9 +25,8 @@ type entry struct {
 	numbers           int // index of its first value in ledger.numbers
 }
 
-// add stores the parts of t that the final review needs. Of the values, it keeps those of metrics and those in
-// reviewValues. Of each finding, it drops the text and the position. It records that the trial failed or was discarded,
-// but not the reason.
+// add stores the parts of t that the final review needs. It drops the text of findings, and the reason why the trial
+// failed or was discarded.
 func (l *ledger) add(t *iotax.Trial, metrics []string) {
 	shared := iotax.Trial{Run: t.Run, Target: t.Target, Workload: t.Workload, Ramp: t.Ramp, Length: t.Length, Cold: t.Cold, Labels: t.Labels}
 	if t.Err != "" {

@@ -37,7 +37,6 @@ type volumeState struct {
 	busy     bool
 }
 
-// environment returns the facts of m.
 func (r *testbed) environment(ctx context.Context, m iotax.Machine) (env map[string]string, err error) {
 	err = within(ctx, lookTime, func(ctx context.Context) error {
 		env, err = r.d.Environment(ctx, m)
@@ -67,9 +66,8 @@ func (r *testbed) tell() {
 	}
 }
 
-// open opens all targets and prepares every cell. A target that cannot be opened is recorded in run.Targets with its
-// error, unless an earlier start has opened the target. Without keepGoing, open returns the first such error at once.
-// With keepGoing, it returns such errors only if the baseline failed or fewer than two targets remain.
+// open opens all targets and prepares every cell. With keepGoing, it leaves out a target that cannot be opened, unless
+// the target is the baseline or fewer than two targets remain.
 func (r *testbed) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	if err := r.makeLoads(); err != nil {
 		return err
@@ -162,8 +160,7 @@ func (r *testbed) describe(run *iotax.Run) {
 	}
 }
 
-// openTarget attaches the target's volume to its machine, or opens the members of a combined target. It does so at
-// most once per target.
+// openTarget opens a target, or the members of a combined target, at most once per target.
 func (r *testbed) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, error) {
 	o := r.opened[t.Name]
 	if o == nil {

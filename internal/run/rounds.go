@@ -18,17 +18,15 @@ import (
 )
 
 const (
-	// failuresInARow is the number of consecutive failures after which this process gives up a cell. Its failures stay
-	// in the report.
+	// failuresInARow is the number of consecutive failures after which this process gives up a cell.
 	failuresInARow = 3
-	// maxLostShare and minLost limit the invalid rounds. A workload stops if at least minLost rounds and more than the
-	// share maxLostShare of its rounds are invalid.
+	// minLost and maxLostShare limit the invalid rounds: a workload stops if their number is at least minLost and their
+	// share is above maxLostShare.
 	maxLostShare = 0.5
 	minLost      = 6
 )
 
-// An engine runs the rounds of a testbed. It derives its state from the trials. A resumed run rebuilds the state from
-// the stored trials.
+// An engine runs the rounds of a testbed. A resumed run rebuilds the state of its engine from the stored trials.
 type engine struct {
 	run     *iotax.Run
 	p       *plan.Plan
@@ -130,7 +128,6 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *testbed, o Options, from
 				ln.pair(t)
 			}
 			// Do not count rounds with missing or failed trials, so that a resumed run tries the failed targets again.
-			// New rounds replace the missing pairs.
 			if len(byRound[b]) >= len(l.targets)-len(ln.dropped) && !slices.ContainsFunc(byRound[b], func(t *iotax.Trial) bool { return t.Err != "" }) {
 				ln.beginRound()
 				for _, t := range byRound[b] {
@@ -242,8 +239,8 @@ func (e *engine) reopening() time.Duration {
 	return time.Duration(e.p.Measure.Starts()-e.start) * e.setup
 }
 
-// spent reports whether another round of ln would exceed the budget. The first round of ln in this process always
-// runs, even if opening used up the budget.
+// spent reports whether another round of ln would exceed the budget. The first round of ln in this process runs even if
+// opening used up the budget.
 func (e *engine) spent(ln *lane) bool {
 	budget := time.Duration(e.p.Measure.Budget)
 	need := e.roundTime(ln)
@@ -263,9 +260,8 @@ func (e *engine) roundTime(ln *lane) (sum time.Duration) {
 	return sum
 }
 
-// runRound runs one trial of every target that is neither given up nor dropped, in the order derived from the seed, and
-// returns the last normal trial. With Measure.Explain or Measure.Profile, each target also gets an explained trial, a
-// profiled trial, or both. The order of the trials of a target varies.
+// runRound runs the trials of every target that is neither given up nor dropped, in the order derived from the seed. It
+// returns the last normal trial.
 func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err error) {
 	round := e.shard.round(ln.round)
 	ln.round++
@@ -291,8 +287,8 @@ func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err
 }
 
 // ways returns one element for each trial of a target in a round: the fact that marks an explained or a profiled trial,
-// or "" for the normal trial. Workloads without a measurement window get no explained trials. Workloads without
-// latencies get no more of them after the first one.
+// or "" for the normal trial. A workload gets no explained trials if it has no measurement window, or after a trial has
+// shown that it records no latency.
 func (e *engine) ways(ln *lane) []iotax.FactKey {
 	out := []iotax.FactKey{""}
 	if e.p.Measure.Explain && ln.w.Caps().Limit == 0 && !ln.noLatency {
@@ -501,8 +497,7 @@ func (e *engine) judge(ln *lane) {
 	}
 }
 
-// missing returns a message if several trials of a target succeeded but none has a metric that ln needs. Otherwise it
-// returns "".
+// missing returns a message if several trials of a target succeeded but none has a metric that ln needs, or else "".
 func (e *engine) missing(ln *lane) (why string) {
 	need := func(p *stat.Pairing, targets ...string) {
 		for _, t := range targets {
@@ -530,9 +525,7 @@ func (e *engine) missing(ln *lane) (why string) {
 const moreRounds = "use more rounds (`--rounds 12..60`); use longer trials (`--trial 30s`) or a quieter machine"
 
 // tally counts the valid rounds of the lane as the report does, and finds the widest interval of its targets and
-// deciding metrics. A round is invalid if a trial in it is discarded, or is set aside because of a finding
-// (stat.SetAside). In the comparison of a target with its reference, it is also invalid if one of their two trials
-// failed. The engine measures further rounds in place of invalid ones.
+// deciding metrics.
 func (e *engine) tally(ln *lane) {
 	ln.valid, ln.widest, ln.about = math.MaxInt, stat.Interval{Estimate: 1, Lo: 1, Hi: 1}, ""
 	o := stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()}
@@ -696,16 +689,14 @@ func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 	return ev
 }
 
-// each returns the estimated time of the trials of l on a target in one round: trialTime, multiplied by the number of
-// trials.
+// each returns the estimated time of all trials of l on a target in one round.
 func (e *engine) each(l *lane, target string) time.Duration {
 	return time.Duration(len(e.ways(l))) * e.trialTime(l, target)
 }
 
 // trialTime returns the estimated time of a trial of l on a target: the mean of the earlier successful trials of this
-// process, or else the planned time plus the overhead of a trial. If l has a measurement window, the overhead is that
-// of the other such workloads on that target. Until it has been measured, and without a window, it is the assumed
-// overhead (Options.Around).
+// process, or else the planned time plus an overhead. If l has a measurement window, the overhead is that of other
+// workloads with a window on the target. If none is measured yet, or without a window, it is the assumed overhead.
 func (e *engine) trialTime(l *lane, target string) time.Duration {
 	if t := l.times[target]; t.N > 0 {
 		return t.Mean()

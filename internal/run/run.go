@@ -21,8 +21,8 @@ import (
 	"iotax/stat"
 )
 
-// Deps are the functions through which a run acts on hosts and files. Fields are required unless their comment
-// marks them as optional.
+// Deps are the functions through which a run acts on hosts and files. Functions are required unless their comment marks
+// them as optional.
 type Deps struct {
 	// Host is this host.
 	Host iotax.Machine
@@ -53,9 +53,9 @@ type Deps struct {
 	Governor func(want string) (undo func() error, found []iotax.Finding, err error)
 	// Check judges one trial. If discarded is not empty, it is the reason to discard the trial and its round.
 	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discarded string)
-	// Review judges the whole run from reduced trials. Their values are the workload's metrics and the values in
-	// ReviewValues. Their facts are those that ReviewFacts returns, and their findings have no text. They show that a
-	// trial failed or was discarded, but not why. Without ReviewFacts they have no facts. ReviewFacts is optional.
+	// Review judges the whole run. Its trials have only the values of the workload's metrics and ReviewValues, and the
+	// facts that ReviewFacts returns. They show that a trial failed or was discarded, but not why, and their findings
+	// have no text. ReviewFacts is optional.
 	Review       func(r *iotax.Run, trials []*iotax.Trial) []iotax.Finding
 	ReviewValues []string
 	ReviewFacts  func(t *iotax.Trial) map[string]string
@@ -67,8 +67,7 @@ type Deps struct {
 	Update func(ctx context.Context, r *iotax.Run) error
 
 	// Calibrate returns the known noise of the setup of r's baseline, or nil if it is unknown. Run calls Calibrate
-	// after opening all targets, unless a resumed run already has a calibration. Calibrate may run measurements of its
-	// own, with other Deps. The findings are about the run. Calibrate is optional.
+	// after opening all targets, unless a resumed run already has a calibration. Calibrate is optional.
 	Calibrate func(ctx context.Context, r *iotax.Run) (*iotax.Calibration, []iotax.Finding)
 
 	// Progress receives the events of the run, in the goroutine of Run. It is optional.
@@ -131,15 +130,12 @@ type Event struct {
 	Left     time.Duration // estimated time of the remaining rounds if all are needed, at most the rest of the budget; 0 if unknown
 
 	// HalfWidth is the half-width of the widest ratio of the workload so far, as a ratio (stat.Interval.HalfWidth), or
-	// 0 without an interval. The workload can end when HalfWidth is at most Precision at an interim analysis.
-	// Precision is 0 if the number of rounds is fixed.
+	// 0 without an interval. Precision is the half-width to reach, or 0 if the number of rounds is fixed.
 	HalfWidth, Precision float64
 }
 
-// Run measures p. Once the plan is accepted, the returned run is not nil, its Status shows how far it got, and its
-// trials have been passed to Deps.Save. The error is that of the step that prevented measuring, the cause of ctx after
-// an interruption, or the error of a clean-up that left something behind. A failed trial is not an error: it is saved
-// with its Err.
+// Run measures p. Once the plan is accepted, the returned run is not nil, even with an error, and its Status shows how
+// far it got. A failed trial is not an error: it is saved with its Err.
 func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, err error) {
 	if d.Progress == nil {
 		d.Progress = func(Event) {}

@@ -36,9 +36,8 @@ func resetPeak(t *testing.T) {
 	}
 }
 
-// One process measures a thousand targets in 30,000 trials, each with dozens of values and some KiB of output, within
-// 100 MiB of memory. The time that iotax needs between two trials does not double during the run. docs/dev/scale.md
-// lists the figures.
+// One process measures a thousand targets in 30,000 trials within 100 MiB of memory. The time that iotax needs between
+// two trials stays about the same. docs/dev/scale.md lists the figures.
 func TestThousandTargets(t *testing.T) {
 	long.Test(t)
 	const targets, rounds = 1000, 30

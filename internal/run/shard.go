@@ -23,10 +23,9 @@ const (
 	ShardsKey = "shards" // number of shards, if the run is divided
 )
 
-// A Shard is the part of a run that one process measures, on this host or another. Every shard measures all targets
-// with all workloads, in its share of the rounds. Rounds are assigned to shards in pairs, because the second round of
-// a pair mirrors the target order of the first. A shard does not see the results of the other shards, so it does not
-// stop when a result is precise enough: the run needs the maximum number of rounds of the plan.
+// A Shard is the part of a run that one process measures: its share of the rounds, with all targets. Rounds are
+// assigned to shards in pairs, because the second round of a pair mirrors the target order of the first. A shard does
+// not see the results of the other shards, so it does not stop when a result is precise enough.
 //
 // The zero Shard represents a run that is not divided.
 type Shard struct {
@@ -106,8 +105,8 @@ func (s Shard) share(n int) int {
 	return k
 }
 
-// Of returns the plan of the shard: p with a fixed number of rounds, and without a precision goal. The zero Shard
-// returns p itself. Of returns an error if p cannot be divided.
+// Of returns the plan of the shard: p with a fixed number of rounds. The zero Shard returns p itself. Of returns an
+// error if p cannot be divided.
 func (s Shard) Of(p *plan.Plan) (*plan.Plan, error) {
 	if !s.Divided() {
 		return p, nil
@@ -150,9 +149,8 @@ func (s Shard) facts(r *iotax.Run) map[string]string {
 }
 
 // Merge combines the runs of the shards into one. parts are in the order of the shards, and count is the number of
-// shards expected. The result has the status Running until all shards have ended. If a fact differs between shards,
-// Merge lists its values. It adds a finding to a target that only some shards could open, or whose durability differs
-// between shards.
+// shards expected. The result has the status Running until all shards have ended. A target gets a finding if only some
+// shards could open it, or if its durability differs between shards.
 func Merge(parts []*iotax.Run, count int) *iotax.Run {
 	out := *parts[0]
 	out.Findings, out.Targets, out.Calibration = nil, nil, nil
@@ -245,7 +243,7 @@ func mergeTargets(parts []*iotax.Run) []iotax.TargetInfo {
 	return out
 }
 
-// mostJoined limits how many values of a fact the function `joined` lists. It shows only the number of the others.
+// mostJoined is the maximum number of values of a fact that the function `joined` lists.
 const mostJoined = 4
 
 // joined combines the maps. It separates the different values of a key with commas.

@@ -21,7 +21,7 @@ type testbed struct {
 	machines map[string]*openMachine
 	volumes  map[string]*volumeState // by target name
 	opened   map[string]*opened      // by target name
-	targets  []*iotax.Target         // the open targets in plan order, the baseline first
+	targets  []*iotax.Target         // the open targets in plan order
 	infos    map[string]*iotax.TargetInfo
 	loads    []*load
 	known    map[string]map[string]string // facts of workloads from before a resume or from an earlier start
@@ -156,8 +156,8 @@ func within(ctx context.Context, limit time.Duration, do func(context.Context) e
 }
 
 // close undoes all steps in reverse order, even after errors. Each step has its own deadline, so that a step that hangs
-// does not use up the time of the others. If a machine that ends with the run has failed, or its disk or its share has
-// failed, a failed clean-up inside that machine is not an error.
+// does not use up the time of the others. A failed clean-up inside a machine that ends with the run is not an error if
+// that machine or its storage has failed.
 func (r *testbed) close(ctx context.Context) error {
 	errs := []error{r.closeRenewed(ctx)} // after an error before the first trial, the renewed testbeds are still open, and use what the steps below remove
 	gone, asked := map[iotax.Machine]bool{}, map[iotax.Machine]bool{}
@@ -195,7 +195,7 @@ func (r *testbed) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// closeRenewed closes the machines that are opened again for each trial. Their first instances are not used for trials.
+// closeRenewed closes the first instances of the machines that are opened again for each trial. Trials do not use them.
 func (r *testbed) closeRenewed(ctx context.Context) error {
 	var errs []error
 	for _, c := range r.renewed {

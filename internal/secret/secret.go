@@ -113,8 +113,7 @@ func plain(name, value string) bool {
 }
 
 // Text returns s with the secrets from the environment replaced by the names of their variables, and without the users
-// and passwords in URLs. For example, a command that prints its environment must not put a password into an error.
-// Values under eight bytes are not replaced.
+// and passwords in URLs. Values under eight bytes are not replaced.
 func Text(s string) string { return inURL.ReplaceAllString(values().Replace(s), "${1}[…]@") }
 
 // Hide applies Text to the fields of a trial that come from commands.

@@ -31,7 +31,7 @@ type Dir struct {
 
 // Open creates the directory if it does not exist, and locks it. command is the name of the search in errors. made
 // lists the files that the search creates there besides its state. Open returns an error if another process has the
-// lock, or if the directory has files but is not the state of a search.
+// lock, or if the directory has other files and no lock file.
 func Open(path, command string, made ...string) (*Dir, error) {
 	fail := func(err error, hint string) (*Dir, error) {
 		return nil, &iotax.Error{Op: "open state of " + command, On: path, Err: err, Hint: hint}
@@ -94,8 +94,8 @@ func (d *Dir) Clear() (err error) {
 	return err
 }
 
-// Remove removes the files that Clear removes, and the lock, after a completed search. It also removes the directory if
-// that is then empty. The caller must still call Close.
+// Remove removes the files that Clear removes, the lock, and the directory if it is then empty. The caller must still
+// call Close.
 func (d *Dir) Remove() error {
 	if err := errors.Join(d.Clear(), os.Remove(filepath.Join(d.Path, lock))); err != nil {
 		return err

@@ -53,7 +53,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// A search never removes files that it did not make: it refuses a directory that has any, and keeps those that appear
+// A search does not remove files that it did not make: it refuses a directory that has any, and keeps those that appear
 // later.
 func TestOtherFiles(t *testing.T) {
 	path := t.TempDir()

@@ -1,9 +1,8 @@
 // Package statsim evaluates iotax's method by simulation. It simulates setups with known problems (Models), runs
-// studies on them with the rules of iotax and of other tools (Policies), and counts how often the interval contains
-// the true ratio. It uses functions of the engine itself, such as stat.Hull, stat.Next, schedule.Order and check.Trial.
+// studies on them with the rules of iotax and of other tools (Policies), and counts how often the interval contains the
+// true ratio.
 //
-// The same options give exactly the same result on any number of CPUs. Every study has its own random stream, and
-// sums are computed in study order.
+// The same options give exactly the same result on any number of CPUs.
 package statsim
 
 import (
@@ -361,7 +360,7 @@ func (r *Row) fill(t *tally, rounds bool, oracle int) {
 }
 
 // oracle returns the smallest number of rounds, at most 700, that reaches the precision if the standard deviation of
-// the log ratios is known. It estimates that deviation from the first rounds of separate studies.
+// the log ratios is known.
 func (w *work) oracle(m *Model, seed uint64) int {
 	const studies = 2000
 	w.quantile = 0

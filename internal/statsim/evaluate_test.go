@@ -76,7 +76,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// The result is exactly the same on any number of CPUs.
+// The result does not depend on the number of workers, but it does depend on the seed.
 func TestRepeatable(t *testing.T) {
 	long.Test(t)
 	o := Options{Studies: 700, Seed: 9, Flagged: 300, Models: []string{"M2 τ=30s σ=5%", "M5-both p=0.2", "M7 stalls", "M9", "L3 heavy tail"}}
@@ -99,8 +99,8 @@ func TestRepeatable(t *testing.T) {
 	}
 }
 
-// It makes no difference whether a trial's mean is drawn directly or computed from drawn one-second values: the log
-// ratio of a round has the same mean and variance, and neighbouring rounds have the same correlation.
+// The methods `trial` and `seconds` agree: the log ratios of rounds have the same mean, variance and correlation
+// between neighbours.
 func TestSecondsAgree(t *testing.T) {
 	const studies, rounds = 1500, 8
 	for _, m := range Models() {

@@ -19,17 +19,16 @@ type Flagged struct {
 	Rules    []Alarm `json:"rules"`     // share of studies in which each rule warns
 }
 
-// chatty is the ID of the rule that does not count as a flag. SNIA's steady-state criterion is a label, not a test. If
-// the rates of seconds vary by 5 %, it marks one of forty ten-second windows as unsteady, and therefore a quarter of
-// all sound studies.
+// chatty is the ID of the rule that does not count as a flag. SNIA's steady-state criterion is a label, not a test, and
+// marks many sound studies as unsteady.
 var chatty = rules.NotSteady.ID
 
 var flagRun = &iotax.Run{Baseline: baseline, Margin: margin,
 	Targets:   []iotax.TargetInfo{{Name: baseline}, {Name: target}},
 	Workloads: []iotax.WorkloadInfo{{Name: workload, Metrics: []string{metric}}}}
 
-// flag runs the studies with the numbers from `from` to `to`−1 second by second, with the checks on every trial and
-// every run.
+// flag simulates the studies with the numbers from `from` to `to`−1 second by second, and runs the checks on every
+// trial and every run.
 func (w *work) flag(m *Model, p *Policy, seed uint64, from, to int) tally {
 	t := tally{rules: counter{}}
 	w.keep = true

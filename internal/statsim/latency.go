@@ -81,7 +81,8 @@ func (s *shape) quantile(q, slower float64) float64 {
 	return lo
 }
 
-// window returns the range of q quantiles that a study can have, as logarithms relative to the trial's level.
+// window returns the range around the q quantile in which draw counts I/Os in separate bins, as logarithms relative to
+// the trial's level.
 func (s *shape) window(q, slower float64) (from, to float64) {
 	from, to = s.quantile(1-min(5*(1-q), .98), slower), s.quantile(1-(1-q)/25, slower)
 	if s.stalls > 0 {
@@ -105,8 +106,8 @@ var fioBins = func() (b struct{ edges, values [64 * 40]float64 }) {
 func (w *work) level() float64 { return math.Log(100e3) + math.Ln2*w.octave }
 
 // draw adds the histogram of a trial of arm a whose log rate is v. The load is a closed loop, so a slower trial does
-// fewer I/Os, except on the target of a model with SlowOnly. The number of I/Os in a bin has a Poisson distribution.
-// The I/Os below the window around the quantile are counted in one bin, and those above it in another.
+// fewer I/Os, except on the target of a model with SlowOnly. The I/Os below the window around the quantile are counted
+// in one bin, and those above it in another.
 func (w *work) draw(a int, v float64) {
 	s, slower := w.m.shape(a), 0.0
 	ios := w.ios * math.Exp(v)

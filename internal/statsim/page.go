@@ -166,11 +166,10 @@ func (p *page) print(name string) string {
 
 func (p *page) M9() string { return p.print("M9") }
 
-// Markdown returns the page docs/dev/evaluation.md: the models, the results, and the shortcomings that users must
-// know. It depends only on the result.
+// Markdown returns the page docs/dev/evaluation.md.
 func (r *Result) Markdown() string { return r.page().print("page") + "\n" }
 
-// Sentences returns the results as sentences, including the worst results.
+// Sentences returns the results as sentences.
 func (r *Result) Sentences() []string {
 	return strings.FieldsFunc(r.page().print("sentences"), func(c rune) bool { return c == '\n' })
 }

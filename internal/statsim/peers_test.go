@@ -35,10 +35,10 @@ func peers() []peer {
 }
 
 // firecracker follows tools/ab_test.py and test_block.py (commit 81b38b9) with the settings of pipeline_perf.py. It
-// compares fio's bandwidth in each of 30 seconds after a ramp of 10 s. It measures one revision completely before the
-// other. It finds a difference if a permutation test of the means has p < 0.01 and the means differ by more than 5 %.
-// It then measures again in the opposite order and adds the new seconds, until it finds no difference or has measured
-// four times. The normal distribution here replaces that of 9999 permutations.
+// compares fio's bandwidth in each of 30 seconds after a ramp of 10 s. It finds a difference if a permutation test of
+// the means has p < 0.01 and the means differ by more than 5 %. It then measures again in the opposite order and adds
+// the new seconds, until it finds no difference or has measured four times. The normal distribution here replaces that
+// of 9999 permutations.
 func (w *work) firecracker() bool {
 	const p, noise, iterations = 0.01, 0.05, 4
 	trial := Timing{Setup: ours.Setup, Ramp: 10, Length: 30}

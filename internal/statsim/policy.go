@@ -140,9 +140,8 @@ func Policies() []*Policy {
 	return ps
 }
 
-// pair runs a round. It returns the log ratio, which arms have an invalid value, and whether the round counts. The
-// order of the arms is that of the engine (schedule.Order). pair runs the checks if w.keep is set, or if checked is set
-// and the model has corrupt trials.
+// pair runs a round. It returns the log ratio, which arms have an invalid value, and whether the round counts. It runs
+// the checks if w.keep is set, or if checked is set and the model has corrupt trials.
 func (w *work) pair(round int, t Timing, checked bool) (d float64, bad [2]bool, ok bool) {
 	w.written = true // assume that another workload wrote before the round
 	var v [2]float64
@@ -168,7 +167,7 @@ func (w *work) pair(round int, t Timing, checked bool) (d float64, bad [2]bool, 
 }
 
 // rounds runs rounds until n of them count. It returns false if more than six rounds, and more than half of all rounds,
-// are discarded. The engine has a similar limit.
+// are discarded.
 func (w *work) rounds(n int, t Timing, checked bool, discards *int) bool {
 	for len(w.d) < n {
 		d, bad, ok := w.pair(len(w.d)+*discards, t, checked)
@@ -368,8 +367,7 @@ const jitter = 0.05
 
 // pilot follows Li, Kelly et al., Pilot (MASCOTS'16). It merges per-second readings in pairs until their lag-one
 // autocorrelation is at most 0.1 or fewer than 40 remain. It stops if at least 20 readings remain and their t interval
-// is within ± 5 % of the mean, or after 60 trials. It completes the measurement of one system before it starts the
-// other.
+// is within ± 5 % of the mean, or after 60 trials.
 func (w *work) pilot() outcome {
 	const rounds, enough, limit = 60, 20, 0.1
 	var o outcome
@@ -420,9 +418,8 @@ func quotient(m, v, df [2]float64) (lo, hi float64) {
 	return est - h, est + h
 }
 
-// rciw follows Laaber, Würsten, Gall & Leitner (FSE'20). It runs forks of ten iterations. From the second fork on, it
-// computes a hierarchical percentile bootstrap of the mean. If the width of the 95 % interval is at most 3 % of the
-// mean, it stops. It also stops after five forks. The interval of the ratio also comes from the bootstrap.
+// rciw follows Laaber, Würsten, Gall & Leitner (FSE'20). It runs two to five forks of ten iterations, until the width
+// of the 95 % interval of a hierarchical percentile bootstrap is at most 3 % of the mean.
 func (w *work) rciw() outcome {
 	const forks, draws, limit = 5, 100, 0.03
 	var o outcome
@@ -490,7 +487,7 @@ func meanSD(xs []float64) (m, sd float64) {
 	return m, math.Sqrt(sd / float64(len(xs)-1))
 }
 
-// tTable returns the 97.5 % quantiles of Student's t by sample size. Computing them takes 7 ms.
+// tTable returns the 97.5 % quantiles of Student's t by sample size.
 var tTable = sync.OnceValue(func() *[700]float64 {
 	t := new([700]float64)
 	t[0], t[1] = math.NaN(), math.NaN()

@@ -24,9 +24,9 @@ const leastRecorded = 12
 // leastSeconds is the minimum length of a recorded trial in seconds, so that half of it is still useful.
 const leastSeconds = 3
 
-// Record returns the trials of a target and the baseline under a workload. It uses the rounds that are valid
-// for stat.Pairs, except rounds with fewer than leastSeconds seconds. It returns an error if fewer than leastRecorded
-// rounds remain. The metric must have a series.
+// Record returns the seconds of a target and the baseline under a workload. It uses the rounds in which both trials
+// succeeded and no trial was discarded, except rounds with fewer than leastSeconds seconds. It returns an error if
+// fewer than leastRecorded rounds remain.
 func Record(trials []*iotax.Trial, workload, metric, baseline, target string) (*Recording, error) {
 	r := &Recording{Workload: workload, Metric: metric, Target: target}
 	type pair [2]*iotax.Trial
@@ -103,10 +103,9 @@ type Replayed struct {
 
 // Replay draws studies from a recording and runs policies on them.
 //
-// A study starts at a random round and continues with the following ones, cyclically. It therefore keeps correlations
-// between rounds: drift, slow phases, and similar neighbours. From each trial it uses half of the seconds, at a
-// random position that is the same for both trials of the round. The true ratio is the ratio of the whole recording.
-// A study uses at most as many rounds as were recorded, and at most 30.
+// A study starts at a random round and continues with the following ones, cyclically, so that correlations between
+// rounds remain. From each trial it uses half of the seconds, at a random position that is the same for both trials of
+// the round. The true ratio is the ratio of the whole recording.
 //
 // "A/A" rows pair successive trials of the baseline in random order, so the true ratio is 1.
 func Replay(rec *Recording, o Options) ([]*Replayed, error) {

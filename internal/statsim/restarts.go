@@ -23,7 +23,7 @@ type Restarted struct {
 	Model     string       `json:"model"`
 	Starts    int          `json:"starts"`
 	Studies   int          `json:"studies"`
-	Shown     float64      `json:"shown"`    // share of studies with an interval; the others have too few starts, and these agree
+	Shown     float64      `json:"shown"`    // share of studies with an interval
 	Coverage  iotax.Number `json:"coverage"` // share of the intervals that contain the true ratio; NaN without intervals
 	Lo        iotax.Number `json:"lo"`       // 95 % Wilson interval of Coverage
 	Hi        iotax.Number `json:"hi"`

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// With restarts, intervals reach the promised coverage, unless slow states are rare and affect only the target. If slow
-// states last until the next start, intervals that ignore the starts do not reach it. Two to five starts have an
-// interval only if they differ. These intervals also reach the promised coverage.
+// With six or more starts, intervals reach the promised coverage, unless slow states are rare and affect only the
+// target. With two to five starts, some studies have no interval.
 func TestRestarts(t *testing.T) {
 	o := Options{Studies: 800, Seed: 3, Models: []string{"M0 σ=2%", "M3 φ=0.6", "M5-both", "M5-one-arm p=0.5 until", "M5-one-arm p=0.1 until"}}
 	rows, err := Restarts(t.Context(), o)

@@ -132,8 +132,7 @@ type Alarm struct {
 }
 
 // CheckTrials runs the checks on n sound trials, and on n trials with each corruption. It returns how often the checks
-// detect each corruption, and how often each rule fires on a sound trial. The rates of the seconds vary by 5 %, and
-// those of the trials by 2 %.
+// detect each corruption, and how often each rule fires on a sound trial.
 func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 	m := &Model{Name: "check", Sigma: .02}
 	g := newWork()
@@ -192,8 +191,8 @@ func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 	return out, alarms.shares(n)
 }
 
-// corrupt damages a trial of a study with probability p. If checked is set, it runs the checks: bad reports an
-// invalid value, and valid is false for a discarded trial. A trial without I/O is never valid.
+// corrupt damages a trial of a study with probability p. If checked is set, it runs the checks: bad reports an invalid
+// value, and valid is false for a discarded trial.
 func corrupt(r *rand.Rand, arm int, v float64, t Timing, p float64, checked bool) (value float64, bad, valid bool) {
 	var k *corruption
 	if r.Float64() < p {

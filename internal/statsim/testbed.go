@@ -15,8 +15,7 @@ type Timing struct {
 // Trial returns the duration of a trial.
 func (t Timing) Trial() float64 { return t.Setup + t.Ramp + t.Length }
 
-// A testbed is a simulated setup in a study. Its noise depends only on the model, the seed and number of the study, and
-// the order and timing of the trials.
+// A testbed is a simulated setup in a study.
 type testbed struct {
 	m   *Model
 	src rand.PCG
@@ -37,7 +36,7 @@ type testbed struct {
 	meanW struct{ length, sd float64 } // standard deviation of the mean of w over a window
 }
 
-// reset begins a study of m. It keeps cached steps of S if the model is the same.
+// reset begins a study of m.
 func (g *testbed) reset(m *Model, seed, study uint64, lnRho float64) {
 	g.src.Seed(seed, study)
 	if g.m != m {
@@ -55,12 +54,10 @@ func (g *testbed) reset(m *Model, seed, study uint64, lnRho float64) {
 	}
 }
 
-// trial runs a trial of an arm (0 baseline, 1 target) and returns the logarithm of its value. It returns −Inf if
-// the trial did no I/O.
+// trial runs a trial of an arm (0 baseline, 1 target) and returns the logarithm of its value, or −Inf if the trial did
+// no I/O.
 //
-// It simulates the window in one exact step. S, drift, warm-up and w enter as their means over the window, whose
-// distributions are known. Steps, buckets and stalls enter as their share of the window. The value is therefore a
-// geometric mean over w and S, and an arithmetic mean over levels. fio's mean is arithmetic over both. The
+// It simulates the window in one step. The value is a geometric mean over w and S, but fio's mean is arithmetic. The
 // difference is half the variance within a window, which is the same for both arms.
 func (g *testbed) trial(a int, t Timing) float64 {
 	level := g.begin(a, t)
@@ -72,8 +69,8 @@ func (g *testbed) trial(a int, t Timing) float64 {
 }
 
 // seconds is like trial, but simulates each second. It fills series with the rates, relative to the undisturbed
-// baseline, and returns the logarithm of their mean. The logarithms of the rates also vary with the standard
-// deviation jitter. This variation does not change their mean.
+// baseline, and returns the logarithm of their mean. jitter is the standard deviation of an additional variation of the
+// log rates, which does not change their mean.
 func (g *testbed) seconds(a int, t Timing, jitter float64, series []float64) (float64, []float64) {
 	level := g.begin(a, t)
 	n := int(math.Round(t.Length))

@@ -8,15 +8,13 @@ import (
 	"time"
 )
 
-// A Pulse describes the processes that measure a run. It may be newer than the stored run, which changes only when the
-// run is saved.
+// A Pulse describes the processes that measure a run.
 type Pulse struct {
 	Silent Silence
 	Open   map[int]string // by Part.Index, the runner of each shard that has started but not ended; empty if one process measures the run
 }
 
-// Silence maps the name of each process that measures a run to the time since its last beat. It omits processes without
-// a beat.
+// Silence maps the name of each process with a beat to the time since its last beat.
 type Silence map[string]time.Duration
 
 // Shared reports whether several hosts can use the store. Only a shared store records beats.
@@ -24,8 +22,7 @@ func (s *Store) Shared() bool { return s.drv.beat() != "" }
 
 // Beat records that runner, a name without spaces, is measuring the run `id`. known is false if the store does not
 // contain the run yet. If the store is not shared, Beat does nothing and returns true. Unlike the methods that save
-// results, Beat stops when ctx is done, has a deadline, and does not wait for writers, because the server may be
-// unreachable.
+// results, Beat has a deadline and stops when ctx is done, because the server may be unreachable.
 func (s *Store) Beat(ctx context.Context, id, runner string) (known bool, err error) {
 	if !s.Shared() {
 		return true, nil

@@ -46,7 +46,7 @@ func readEverything(t *testing.T, s *Store) (errs []error) {
 	return errs
 }
 
-// The error for a damaged value names its location. Damaged bytes never make the reader panic.
+// The error for a damaged value names its location. Random damage causes no panic.
 func TestDamagedValues(t *testing.T) {
 	ctx := t.Context()
 	s := fresh(t)

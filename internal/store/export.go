@@ -24,8 +24,7 @@ const ExportVersion = 1
 //
 //	{"version": 1, "run": {…, "plan": "…"}, "trials": [{…, "values": [{"name": "read.iops", …}]}]}
 //
-// Durations are in nanoseconds. A missing number is null. Each trial is on a line of its own. If the iterator
-// yields an error, WriteJSON stops and returns it.
+// Durations are in nanoseconds. A missing number is null. Each trial is on a line of its own.
 func WriteJSON(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
 	b := bufio.NewWriterSize(w, 64<<10)
 	enc := json.NewEncoder(b)
@@ -100,7 +99,6 @@ func WriteCSV(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]
 	return c.Error()
 }
 
-// inEmulated reports whether the trial ran in an emulated guest.
 func inEmulated(run *iotax.Run, t *iotax.Trial) bool {
 	return slices.ContainsFunc(run.Targets, func(x iotax.TargetInfo) bool { return x.Name == t.Target && x.Emulated() })
 }

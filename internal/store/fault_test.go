@@ -74,8 +74,7 @@ func TestKilledWriter(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// The first rounds kill the process while it creates the store. The later rounds kill it while it saves trials,
-		// even if it starts slowly.
+		// The first rounds kill the process while it creates the store, the later rounds while it saves trials.
 		const making = 6
 		wait := time.Duration(round) * 4 * time.Millisecond
 		if round >= making {
@@ -111,7 +110,7 @@ func TestKilledWriter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The store may contain one more trial than the process printed: one that it saved just before it was killed.
+		// The process may have saved one more trial than it printed.
 		if n := len(trials); n != last+1 && n != last+2 {
 			t.Errorf("%s: %d trials, the writer had been told of %d", id, n, last+1)
 		}

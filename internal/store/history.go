@@ -76,8 +76,7 @@ func searched(r *iotax.Run) string {
 
 var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
-// where returns the SQL condition of q and its arguments. settled contains the final status of runs, by id, if it
-// differs from the stored status.
+// where returns the SQL condition of q and its arguments. `settled` is the result of Store.settled.
 func (q *Query) where(settled map[string]iotax.Status) (string, []any) {
 	var conds []string
 	var args []any
@@ -180,11 +179,11 @@ func (s *Store) settled(ctx context.Context, tx *sql.Tx) (map[string]iotax.Statu
 	return out, err
 }
 
-// chosen returns the ids that q selects, in the order that q requests, before Offset and Limit apply. order is the
-// ORDER BY clause of q. Reading ten thousand ids is faster than a second query that counts them.
+// chosen returns the ids that q selects, in the order of q, before Offset and Limit apply. order is the ORDER BY clause
+// of q.
 func chosen(ctx context.Context, tx *sql.Tx, q Query, order string, settled map[string]iotax.Status) (ids []string, err error) {
 	where, args := q.where(settled)
-	columns := "id" // an index contains the ids, so most queries read no rows
+	columns := "id" // an index contains the ids, so most queries need not read the runs
 	if q.Order == ByStatus || q.Order == ByTook {
 		columns = "id, status, started, ended"
 	}
@@ -308,8 +307,7 @@ type State struct {
 	Ended  time.Time
 }
 
-// State returns the state of the run `id`. It does not read whole trials, so callers can poll it every second while
-// another process measures.
+// State returns the state of the run `id`. It is cheap enough to poll every second.
 func (s *Store) State(ctx context.Context, id string) (State, error) {
 	var st State
 	err := s.read(ctx, "look at run "+id, func(ctx context.Context, tx *sql.Tx) error {
@@ -343,8 +341,8 @@ type Cell struct {
 func (s *Store) Cells(ctx context.Context) ([]Cell, error) {
 	var cells []Cell
 	err := s.read(ctx, "list cells", func(ctx context.Context, tx *sql.Tx) error {
-		// Step from one cell to the next through the index. DISTINCT would read every trial. So would a row comparison,
-		// (workload, target) > ($1, $2), because SQLite uses only the first column of the index for it.
+		// Step from one cell to the next through the index. DISTINCT would read every trial, and so would a row
+		// comparison, (workload, target) > ($1, $2), because SQLite uses only the first column of the index for it.
 		return forEach(ctx, tx, `WITH RECURSIVE cell (workload, target) AS (
 				SELECT * FROM (SELECT workload, target FROM trials ORDER BY workload, target LIMIT 1) AS first
 			UNION ALL
@@ -361,7 +359,7 @@ func (s *Store) Cells(ctx context.Context) ([]Cell, error) {
 	return cells, err
 }
 
-// With returns up to limit runs that have a trial of cell c, newest first. If name is not "", it returns only runs
+// With returns up to `limit` runs that have a trial of cell c, newest first. If name is not "", it returns only runs
 // with that name.
 func (s *Store) With(ctx context.Context, c Cell, name string, limit int) ([]iotax.Run, error) {
 	return s.list(ctx, "list runs of a cell", s.selectRuns()+` WHERE id IN (SELECT id FROM runs r WHERE ($3 = '' OR r.name = $3)

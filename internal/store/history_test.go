@@ -20,8 +20,7 @@ func ids(runs []Summary) string {
 	return strings.Join(out, " ")
 }
 
-// If the process of a run was killed, the stored status of the run stays "running". Lists, searches, sorting, State and
-// Get use the status that the function passed to Settle sets. The stored status does not change.
+// Find, State and Get use the status that the function passed to Settle sets. The stored status does not change.
 func TestSettle(t *testing.T) {
 	ctx := context.Background()
 	s := fresh(t)
@@ -293,8 +292,7 @@ func testState(t *testing.T, url string) {
 	}
 }
 
-// In a shared store, every reader of a running run gets the time since the last beat of each of its processes,
-// measured with the clock of the server.
+// In a shared store, every reader of a running run gets the time since the last beat of each of its processes.
 func testBeat(t *testing.T, url string) {
 	ctx := t.Context()
 	s := open(t, url)

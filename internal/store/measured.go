@@ -17,8 +17,9 @@ import (
 // The table "measured" contains the results of trials: the values as JSON, for SQL queries, and the histograms in a
 // binary format, because a report of 100,000 trials reads all of them.
 
-// packValues returns the metrics, [[name, unit, better], …], and their numbers, both as JSON. Most trials of a run have
-// the same metrics, so a reader decodes equal metrics only once. Numbers that are not finite become null.
+// packValues returns the metrics, [[name, unit, better], …], and their numbers, both as JSON. Numbers that are not
+// finite become null. The metrics are separate because most trials of a run have the same ones, which a reader decodes
+// only once.
 func packValues(values []iotax.Value) (metrics, numbers []byte, err error) {
 	of, ns := make([][3]string, len(values)), make([]iotax.Number, len(values))
 	for i, v := range values {
@@ -32,7 +33,7 @@ func packValues(values []iotax.Value) (metrics, numbers []byte, err error) {
 
 var errValues = errors.New("the values are damaged")
 
-// readValues decodes the result of packValues and appends the values to `into`. known caches the decoded metrics by
+// readValues decodes the result of packValues and appends the values to `into`. `known` caches the decoded metrics by
 // their JSON.
 func readValues(known *map[string][]iotax.Value, metrics, numbers []byte, into []iotax.Value) ([]iotax.Value, error) {
 	of, err := one(known, metrics, func() (values []iotax.Value, err error) {
@@ -95,8 +96,8 @@ func packHistograms(hs []iotax.Histogram) []byte {
 	for _, h := range hs {
 		b = appendText(appendText(b, h.Name), h.Unit)
 		b = binary.AppendUvarint(b, uint64(len(h.Bins)))
-		// If all bins are on fio's grid in ascending order, store each as the step from the previous bin: usually one
-		// byte instead of eight.
+		// If all bins are on fio's grid in ascending order, each is stored as the step from the previous bin: usually
+		// one byte instead of eight.
 		numbers, onGrid, last := grid().number, byte(1), uint64(0)
 		for _, bin := range h.Bins {
 			n, ok := numbers[bin.Value]

@@ -14,7 +14,7 @@ import (
 	"iotax"
 )
 
-// parquetRow is one row that WriteParquet writes. Its columns are those of Columns. A missing value is null.
+// parquetRow is a row that WriteParquet writes. Its columns are those of Columns. A missing value is null.
 type parquetRow struct {
 	Run       string     `parquet:"run,dict"`
 	Name      string     `parquet:"name,dict"`
@@ -41,10 +41,9 @@ type parquetRow struct {
 // rowsPerGroup limits the size of a row group, which the writer buffers in memory, to some tens of MiB.
 const rowsPerGroup = 100_000
 
-// WriteParquet writes one row for each value (tidy data), with the columns of WriteCSV but typed: start is a
-// timestamp in UTC, seed an unsigned 64-bit integer, and a missing value is null. A trial without values gets one row
-// with a null metric, so that failures are visible. Text is not escaped, because Parquet readers do not run formulas.
-// The file metadata contains the run as JSON under "iotax.run", and the version of the columns under "iotax.export".
+// WriteParquet writes one row for each value (tidy data), with the columns of WriteCSV. A trial without values gets one
+// row with a null metric, so that failures are visible. The file metadata contains the run as JSON under "iotax.run",
+// and the version of the columns under "iotax.export".
 func WriteParquet(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
 	about, err := json.Marshal(run)
 	if err != nil {

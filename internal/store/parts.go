@@ -11,11 +11,11 @@ import (
 	"iotax"
 )
 
-// A Parts reads the trials of a run in several passes. Each pass reads only some fields of the trials, so that a report
-// of 100,000 trials does not keep all data in memory. The methods may be called repeatedly, but not concurrently.
+// A Parts reads the trials of a run in several passes. Each pass reads only some fields, so that a report of 100,000
+// trials does not keep all data in memory. The methods may be called repeatedly, but not concurrently.
 type Parts struct {
 	s        *Store
-	ctx      context.Context // context of one report; the iterators stop when it is done
+	ctx      context.Context // context of one report
 	run      string
 	workload string
 	depth    Depth
@@ -27,15 +27,15 @@ func (s *Store) Parts(ctx context.Context, id, workload string, depth Depth) *Pa
 	return &Parts{s, ctx, id, workload, depth}
 }
 
-// Trials yields every trial in the order of Seq, with its identity, times, settings, facts, findings and error. It
-// omits Values, Series, Intervals, Histograms, Profile and Labels, and the fact "command", which is long and differs in
-// each trial. Trials may share Facts and Findings, so callers must not change them.
+// Trials yields the trials in the order of Seq, without Values, Series, Intervals, Histograms, Profile, Labels and raw
+// output, and without the fact "command", which is long and differs in each trial. Trials may share Facts and Findings,
+// so callers must not change them.
 func (p *Parts) Trials() iter.Seq2[*iotax.Trial, error] {
 	return p.s.each(p.ctx, p.run, selection{after: math.MinInt64, workload: p.workload, head: true, share: &shared{}})
 }
 
-// Measured yields every trial in the order of Seq with its Values and, unless the depth is Brief, its Histograms. It
-// reuses the memory of both for later trials.
+// Measured yields the trials in the order of Seq, with only their Values and, unless the depth is Brief, their
+// Histograms. It reuses the memory of both for later trials.
 func (p *Parts) Measured() iter.Seq2[*iotax.Trial, error] {
 	return p.s.each(p.ctx, p.run, selection{after: math.MinInt64, workload: p.workload, values: true, histograms: p.depth == Full})
 }
@@ -130,9 +130,8 @@ func one[T any](known *map[string]T, b []byte, make func() (T, error)) (T, error
 	return v, err
 }
 
-// without removes the member `key` from object, a JSON object of strings written by encoding/json. The key must not
-// need quoting. The result is only a key for a cache: a comma may remain at its end. It may share memory with object.
-// Quotes inside strings follow a backslash, so they cannot be mistaken for the key.
+// without removes the member `key` from object, a JSON object of strings written by encoding/json. The result may have
+// a comma at its end. Quotes inside strings follow a backslash, so the search does not match them.
 func without(object []byte, key string) []byte {
 	at := bytes.Index(object, []byte(`"`+key+`":"`))
 	if at < 1 || object[at-1] != '{' && object[at-1] != ',' {

@@ -74,8 +74,8 @@ func badAddress(on string) error {
 
 func (d *postgresDriver) open(ctx context.Context) (*sql.DB, error) {
 	db := stdlib.OpenDB(*d.config)
-	// A server accepts a hundred connections by default, and a fleet may have more writers. So each writer releases
-	// its connection between trials.
+	// A server accepts a hundred connections by default, and a fleet may have more writers. Each writer therefore
+	// releases its connection between trials.
 	db.SetMaxOpenConns(4)
 	db.SetMaxIdleConns(1)
 	db.SetConnMaxIdleTime(2 * time.Second)
@@ -151,13 +151,11 @@ func (d *postgresDriver) silence() string {
 	return `CASE WHEN status = 'running' THEN (SELECT ` + words(`b.runner || '=' || (`+postgresNow+` - b.seen)`) + ` FROM runners b WHERE b.run = runs.id) END`
 }
 
-// runner replaces escaped null bytes, which PostgreSQL cannot convert to text. (After an escaped backslash these
-// characters mean something else, but replacing them there does no harm.)
+// runner replaces escaped null bytes, which PostgreSQL cannot convert to text.
 func (d *postgresDriver) runner(column string) string {
 	return `replace(` + column + `, '\u0000', '\u0001')::json #>> '{environment,` + runnerKey + `}'`
 }
 
-// Error codes from appendix A of PostgreSQL's documentation.
 const (
 	pgTooManyConnections = "53300"
 	pgDiskFull           = "53100"
@@ -177,7 +175,7 @@ func pgCode(err error) string {
 	return ""
 }
 
-// shrink does nothing: autovacuum frees space.
+// shrink does nothing, because autovacuum frees space.
 func (d *postgresDriver) shrink(*sql.DB) {}
 
 // again reports whether a transaction that could not begin may succeed later. It returns false for errors of SQLite,

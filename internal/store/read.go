@@ -10,8 +10,7 @@ import (
 )
 
 // ReadJSON reads a run that WriteJSON exported, with its resolved plan and its trials, but without raw output. It
-// accepts all versions up to ExportVersion and ignores unknown fields. It returns an error if a trial belongs to
-// another run.
+// accepts all versions up to ExportVersion and ignores unknown fields.
 func ReadJSON(r io.Reader) (*iotax.Run, []*iotax.Trial, error) {
 	var in struct {
 		Version int `json:"version"`

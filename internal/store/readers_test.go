@@ -29,8 +29,7 @@ json.dump({
 }, sys.stdout)
 `
 
-// TestReadersOfParquet reads an export with DuckDB and pandas, which share no code with the writer. It also runs the
-// commands from the documentation.
+// TestReadersOfParquet reads an export with DuckDB and pandas, and runs the commands from the documentation.
 func TestReadersOfParquet(t *testing.T) {
 	python, err := filepath.Abs("../../bin/readers/bin/python")
 	if err == nil {

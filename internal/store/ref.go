@@ -26,8 +26,8 @@ func back(ref string) (from string, n int, ok bool) {
 	return ref[:i], n, true
 }
 
-// earlier returns the id of the n-th newest run that has this name and trials, counted from 0, or "" if it does
-// not exist. The name "latest" matches every run.
+// earlier returns the id of the n-th newest run, counted from 0, that has this name and has trials, or "" if there are
+// fewer. The name "latest" matches every run.
 func earlier(ctx context.Context, tx *sql.Tx, name string, n int) (id string, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT id FROM runs WHERE (name = $1 OR $1 = 'latest') AND EXISTS (SELECT 1 FROM trials WHERE trials.run = runs.id)
 		ORDER BY started DESC, id DESC LIMIT 1 OFFSET $2`, name, n).Scan(&id)

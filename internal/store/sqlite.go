@@ -31,8 +31,8 @@ var patience = 10 * time.Second
 // sqliteDriver stores runs in a SQLite file.
 type sqliteDriver struct {
 	path     string
-	named    bool // set if the user named the file; its directory must exist, because the name may be mistyped
-	existing bool // set if a named file must exist too
+	named    bool // the user named the file; its directory must exist, because the name may be mistyped
+	existing bool // a named file must exist too
 }
 
 // dsn returns a "file:" URI, so that the path may contain any character.
@@ -45,8 +45,7 @@ func (d *sqliteDriver) dsn() string {
 	q := url.Values{"_txlock": {"immediate"}, "_error_rc": {"true"}, "_pragma": {
 		fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds()),
 		"foreign_keys(1)",
-		// A saved trial must survive a power failure. One fsync per trial takes negligible time compared with the
-		// trial.
+		// A saved trial must survive a power failure.
 		"synchronous(FULL)",
 	}}
 	return u.String() + "?" + q.Encode()
@@ -70,7 +69,7 @@ func (d *sqliteDriver) schema() (kind string, dialect goose.Dialect, on, another
 }
 
 // makeFile creates the file if it is missing and, for the default store, its directory. Only the owner can access them,
-// because plans contain host names and paths. Its errors are clearer than SQLite's "unable to open database file".
+// because plans contain host names and paths.
 func (d *sqliteDriver) makeFile() error {
 	switch dir := filepath.Dir(d.path); {
 	case !d.named:
@@ -123,8 +122,8 @@ func (d *sqliteDriver) alone(ctx context.Context, db *sql.DB, change func(prepar
 	}
 	defer func() { _ = lock.Unlock() }()
 	return change(func(version int) error {
-		// auto_vacuum takes effect only if it is set before the first table. It lets removed runs free space. The
-		// last pragma changes nothing, but fails on a full disk. Without it, goose would retry for seconds.
+		// auto_vacuum must be set before the first table. The last pragma changes nothing, but fails on a full disk,
+		// where goose would retry for seconds.
 		for _, pragma := range []string{"auto_vacuum = INCREMENTAL", "journal_mode = WAL", fmt.Sprint("user_version = ", version)} {
 			if _, err := db.ExecContext(ctx, "PRAGMA "+pragma); err != nil {
 				return err

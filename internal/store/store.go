@@ -1,8 +1,8 @@
 // Package store saves runs and their trials. It saves each trial in a transaction of its own, together with the raw
 // output of its tool, so a crash does not lose finished trials.
 //
-// A store is a SQLite file or a PostgreSQL database. The two differ, for example, in how they are opened and migrated,
-// and in their error codes. The type driver hides the differences. The SQL in this file works with both.
+// A store is a SQLite file or a PostgreSQL database. The type driver hides the differences. The SQL in this file works
+// with both.
 package store
 
 import (
@@ -39,8 +39,7 @@ type Store struct {
 	drv driver
 	on  string // name of the store in errors and String
 
-	// SQLite allows one writer at a time, and other processes must poll. Writers within this process wait for this lock
-	// instead. With PostgreSQL they wait too, which costs nothing: a process measures one trial at a time.
+	// SQLite allows one writer at a time, and others must poll. Writers within this process wait for this lock instead.
 	writing sync.Mutex
 
 	settle func(*iotax.Run, Pulse) // see Settle; may be nil
@@ -101,10 +100,9 @@ func openURL(ctx context.Context, url string, existing bool) (*Store, error) {
 	return s, nil
 }
 
-// Settle registers f. The store calls f for every run that it reads with the status running, before it returns the run.
-// If the process of the run was killed, it could not save the final status. f may then set the status of the run and
-// add a finding. Reading a run does not save these changes, but Claim does. Settle must be called before the store is
-// read.
+// Settle registers f, which the store calls for every run that it reads with the status running. A process that was
+// killed could not save the final status of its run, so f may set the status and add a finding. Reading a run does not
+// save these changes, but Claim does. Settle must be called before the store is read.
 func (s *Store) Settle(f func(*iotax.Run, Pulse)) { s.settle = f }
 
 // Default returns the path of the user's default store: iotax/iotax.db in the state directory of the XDG Base
@@ -121,8 +119,8 @@ func Default() (string, error) {
 	return filepath.Join(home, ".local", "state", "iotax", "iotax.db"), nil
 }
 
-// Exists reports whether Open would find an existing store. It returns true for every PostgreSQL address, without
-// connecting, and if an error prevents an answer.
+// Exists reports whether Open would find an existing store. It also returns true for every PostgreSQL address, without
+// connecting, and if an error prevents the check.
 func Exists(url string) bool {
 	if IsPostgres(url) {
 		return true
@@ -185,7 +183,7 @@ func (s *Store) read(ctx context.Context, op string, fn func(ctx context.Context
 func (s *Store) transact(ctx context.Context, op string, o *sql.TxOptions, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, o)
 	for p := newPauses(); err != nil && again(err) && p.wait(ctx); {
-		tx, err = s.db.BeginTx(ctx, o) // no statement has run yet, so retrying is safe
+		tx, err = s.db.BeginTx(ctx, o) // safe, because no statement has run yet
 	}
 	if err != nil {
 		return s.explain(ctx, op, err)
@@ -239,8 +237,8 @@ func forEach(ctx context.Context, tx *sql.Tx, query string, args []any, f func(*
 	return rows.Err()
 }
 
-// explain converts a database error into one with a hint. It returns an error that is already an iotax.Error
-// unchanged, and the cause of the cancellation if ctx is done.
+// explain converts a database error into one with a hint. It returns an *iotax.Error unchanged, and the cause of the
+// cancellation if ctx is done.
 func (s *Store) explain(ctx context.Context, op string, err error) error {
 	if e := (*iotax.Error)(nil); errors.As(err, &e) {
 		return err
@@ -351,7 +349,6 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 	})
 }
 
-// Kinds of blobs.
 const kindSeries, kindIntervals, kindRaw, kindProfile = "series", "intervals", "raw", "profile"
 
 // Runs returns every run, oldest first.
@@ -431,10 +428,15 @@ func tally(ctx context.Context, tx *sql.Tx, where string, args ...any) (map[stri
 	return tallies, err
 }
 
-// Get returns the run that ref names: an id, a unique prefix of an id, "latest" (the newest run with trials, or the
-// newest run if no run has trials), "newest" (with or without trials), a name (the newest run with that name that has
-// trials), or "latest~N" or "NAME~N" (the run N places before that one, among the runs with trials and, for NAME~N,
-// with that name). If the error wraps ErrDamaged, Get also returns the readable fields.
+// Get returns the run that ref names. ref is one of:
+//
+//   - an id, or a unique prefix of an id
+//   - "latest": the newest run with trials, or the newest run if no run has trials
+//   - "newest": the newest run, with or without trials
+//   - NAME: the newest run with this name that has trials
+//   - "latest~N" or NAME~N: the run N places before that one, among the runs with trials (and this name)
+//
+// If the error wraps ErrDamaged, Get also returns the readable fields.
 func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 	r := new(iotax.Run)
 	err := s.read(ctx, "find run "+ref, func(ctx context.Context, tx *sql.Tx) error {
@@ -451,7 +453,6 @@ func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 	return r, err
 }
 
-// resolve returns the id of the run that ref names.
 func (s *Store) resolve(ctx context.Context, tx *sql.Tx, ref string) (string, error) {
 	var id string
 	if ref == "" {
@@ -512,8 +513,8 @@ func (s *Store) Trials(ctx context.Context, ref string) ([]*iotax.Trial, error) 
 	return trials, nil
 }
 
-// Each iterates over the trials of a run in the order of Seq, without raw output and profiles. It reads a limited
-// number of trials at a time. It may include trials that are added during the iteration. An error ends the iteration.
+// Each iterates over the trials of a run in the order of Seq, without raw output and profiles. It may include trials
+// that are added during the iteration. An error ends the iteration.
 func (s *Store) Each(ctx context.Context, ref string, depth Depth) iter.Seq2[*iotax.Trial, error] {
 	return s.each(ctx, ref, depth.selection(math.MinInt64))
 }
@@ -583,8 +584,8 @@ func (s *Store) each(ctx context.Context, ref string, sel selection) iter.Seq2[*
 	}
 }
 
-// page reads up to size trials of a selection. It reuses the memory of the values and histograms of the trials in
-// spare.
+// page reads up to `size` trials of a selection. It reuses the memory of the values and histograms of the trials in
+// `spare`.
 func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection, size int, spare []*iotax.Trial) ([]*iotax.Trial, error) {
 	columns, from := "t.seq", "trials t"
 	if sel.head {
@@ -732,7 +733,7 @@ func (s *Store) blob(ctx context.Context, ref string, seq int, kind string) ([]b
 
 // Claim lets runner take over the run `id`: it passes the run to f, saves the changes that f makes, and returns the
 // run. No other process can change the run meanwhile. If f returns an error, Claim changes nothing and returns that
-// error. If two processes claim a run at the same time, the second sees the changes of the first.
+// error.
 func (s *Store) Claim(ctx context.Context, id, runner string, f func(*iotax.Run, Pulse) error) (*iotax.Run, error) {
 	var r *iotax.Run
 	err := s.write(ctx, "take over run "+id, func(ctx context.Context, tx *sql.Tx) error {
@@ -766,8 +767,8 @@ func (s *Store) alone(ctx context.Context, tx *sql.Tx, id string) (*iotax.Run, P
 	return r, heard, err
 }
 
-// Remove deletes the run `id` with all its trials and frees their space. It first passes the current run to check,
-// unless check is nil. If check returns an error, nothing is deleted.
+// Remove deletes the run `id` with all its trials and frees their space. It first passes the current run to `check`,
+// unless that is nil. If `check` returns an error, nothing is deleted.
 func (s *Store) Remove(ctx context.Context, id string, check func(*iotax.Run, Pulse) error) error {
 	err := s.write(ctx, "remove run "+id, func(ctx context.Context, tx *sql.Tx) error {
 		r, heard, err := s.alone(ctx, tx, id)

@@ -159,8 +159,7 @@ func testRoundTrip(t *testing.T, url string) {
 	}
 }
 
-// fill sets every field under v to a non-zero value. testEveryFieldIsKept fails when a field is added to the types but
-// not to the store.
+// fill sets every field under v to a non-zero value, so that testEveryFieldIsKept finds fields that the store lacks.
 func fill(t *testing.T, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -102,7 +102,6 @@ func (d *Trend) levels() (out []chart.Line) {
 	return out
 }
 
-// bounded reports whether any dot has an interval.
 func (d *Trend) bounded() bool {
 	for _, dot := range d.Dots {
 		if dot.Value.Bounded() && dot.Value.Lo > 0 {

@@ -193,7 +193,6 @@ func (d *Trend) Label() string {
 	return d.label
 }
 
-// answer summarizes the trend in a sentence.
 func (d *Trend) answer() string {
 	what := format.Clean(format.Subject(d.Cell.Workload, d.label) + " at " + d.Cell.Target)
 	if len(d.Changes) == 0 {
@@ -229,8 +228,6 @@ func (d *Trend) Outcome() string {
 	return word + d.words().Interval(c.Ratio) + ", since the run of " + d.Dots[c.After].Run.Start.UTC().Format(form)
 }
 
-// words returns the words for changes of the metric.
 func (d *Trend) words() format.Contrast { return format.ContrastOf(d.Metric, d.Better, d.Unit) }
 
-// day returns the date on which a run started, in UTC.
 func day(r iotax.Run) string { return r.Start.UTC().Format(time.DateOnly) }

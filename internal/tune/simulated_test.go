@@ -146,7 +146,7 @@ func onlyCache(gain func(Combo) float64) (func(Combo) float64, func(Combo) Wrong
 
 // In 95 % of the studies, the recommended combination is within the margin of the best one, for nearly all kinds of
 // effects and noise. If each of seven options gains 3 %, 85 % suffice. In 95 %, the search finds the planted effects,
-// and recommends no change if nothing differs. It always refuses an option that only adds a cache.
+// and recommends no change if nothing differs. It refuses an option that only adds a cache.
 func TestSimulated(t *testing.T) {
 	studies := 40
 	if !testing.Short() {

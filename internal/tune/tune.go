@@ -1,7 +1,6 @@
 // Package tune finds the combination of options with the best result. A screening design estimates the mean effect of
 // each value. The final then compares combinations of the values that have an effect, in paired rounds, and drops
-// combinations that are shown to be worse. The caller supplies the function that measures combinations
-// (Search.Measure).
+// combinations that are shown to be worse.
 package tune
 
 import (
@@ -57,7 +56,7 @@ type Search struct {
 	Most    int     // maximum number of rounds of the final and of the screening
 
 	// Measure measures combinations in a number of paired rounds, and returns a Row for each combination. The first
-	// combination is the present one. A disturbance that affects a whole round cancels in the ratios.
+	// combination is the present one.
 	Measure func(ctx context.Context, combos []Combo, rounds int) ([]Row, error)
 	Note    func(format string, args ...any)
 

@@ -18,7 +18,6 @@ type MountSpec struct {
 // SetScalar sets only the type, as in `mount: tmpfs`.
 func (s *MountSpec) SetScalar(v string) error { s.Type = v; return nil }
 
-// Traits returns the target that provides the directory of a bind mount. The other types need no target.
 func (s *MountSpec) Traits() (can plan.Traits) {
 	if s.Type == "bind" {
 		can.Of = &s.OfTarget
@@ -52,8 +51,7 @@ func prepareMount(ctx context.Context, sp *MountSpec, e Env) (_ iotax.Volume, er
 		return nil, err
 	}
 	m.path = dir + "/bind-" + e.ID
-	// The container's user may have a different uid than this process. Mode 0777 is safe, because the parent directory
-	// is private.
+	// Mode 0777, because the container's user may have another uid. The parent directory is private.
 	if err := newHostDir(&m.made, "make bind mount", m.path, 0o777); err != nil {
 		return nil, errors.Join(err, m.made.run(ctx))
 	}

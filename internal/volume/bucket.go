@@ -65,8 +65,7 @@ func (s *BucketSpec) Traits() plan.Traits {
 	return can
 }
 
-// Validate returns an error for invalid values, for a URL that contains credentials, and for keys that cannot be
-// combined.
+// Validate returns an error for invalid values, and for keys that cannot be combined.
 func (s *BucketSpec) Validate() error {
 	errs := []error{checkAddress(s.Address, s.Port)}
 	refuse := func(field, msg, hint string) {
@@ -152,8 +151,7 @@ func (b *bucket) Caps() iotax.VolumeCaps {
 // ownBucket is the name of the bucket in a store that iotax starts.
 const ownBucket = "iotax"
 
-// Attach starts the store if the spec has no URL, and returns the bucket's place. The workload checks that its machine
-// can reach the bucket.
+// Attach starts the store if the spec has no URL, and returns the bucket's place.
 func (b *bucket) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
 	s := b.spec
@@ -211,7 +209,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	if err != nil {
 		return own, err
 	}
-	// The keys exist only in the store's environment and in a file that only its owner can read.
+	// The store gets the keys by its environment, and the workload by a file that only its owner can read.
 	work, err := os.MkdirTemp(b.env.WorkDir, "iotax-s3-")
 	if err != nil {
 		return fail(err, "")
@@ -301,9 +299,8 @@ func BuildStore(name string) string {
 	return iotax.QuoteAll([]string{"env", "GOBIN=" + beside(), "CGO_ENABLED=0", "go", "install", stores[name]})
 }
 
-// FindStore returns the path of a store's program on m, or an error if it is not installed. It searches PATH,
-// /usr/local/bin and ~/go/bin. On this host, it first searches the directory that contains the iotax program, and its
-// subdirectory bin.
+// FindStore returns the path of a store's program on m, or an error if it is not installed. On this host, it first
+// searches the directory of the iotax program.
 func FindStore(ctx context.Context, m iotax.Machine, name string) (path string, err error) {
 	at, get := "/nonexistent", "go install "+stores[name]+", and put it into the PATH of "+m.String()
 	if iotax.IsLocal(m) {

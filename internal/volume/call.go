@@ -33,7 +33,7 @@ func on[In, Out any](ctx context.Context, d time.Duration, call func(context.Con
 }
 
 // left adds op, path and m to err, the error of a failed removal or unmount. It returns err unchanged if err is nil or
-// already names path. The error for a machine that is gone, for example, does not name path.
+// already names path.
 func left(op, path string, m iotax.Machine, err error) error {
 	var e *iotax.Error
 	if err == nil || errors.As(err, &e) && strings.HasPrefix(e.On, path) {
@@ -71,8 +71,7 @@ func needRoot(op, on string) error {
 		Hint: "let the user there be root, or give it sudo without a password"}
 }
 
-// withOutput returns an error with the standard error output of a failed command. It returns err if err has no such
-// output.
+// withOutput returns the standard error output of a failed command as an error, or err if there is none.
 func withOutput(err error) error {
 	var e *iotax.ExitError
 	if errors.As(err, &e) {
@@ -83,8 +82,8 @@ func withOutput(err error) error {
 	return err
 }
 
-// says reports whether err, or the standard error output of a failed command, contains `text`. It ignores the case of
-// err, and `text` must be in lower case.
+// says reports whether err, or the standard error output of a failed command, contains `text`, which is in lower case.
+// It ignores the case of err.
 func says(err error, text string) bool {
 	return err != nil && strings.Contains(strings.ToLower(withOutput(err).Error()), text)
 }

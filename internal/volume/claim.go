@@ -91,11 +91,11 @@ func (c *claim) Caps() iotax.VolumeCaps {
 	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: c.tag, Claim: &iotax.Claim{Class: c.spec.Class, Size: c.size, Device: c.spec.Device(), NFS: c.spec.NFS, Name: c.spec.Name}}}}
 }
 
-// Attach makes a directory on the file system that is mounted in the pod, or checks the raw device. The device may
-// contain another user's data, so the same checks apply as for a `device:` target.
+// Attach makes a directory on the file system that is mounted in the pod, or checks the raw device as for a `device:`
+// target.
 func (c *claim) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
-	// An existing claim or export may contain another user's files. Its directory gets the same checks as a `dir:` target
-	// with `network: true`.
+	// An existing claim or export may contain another user's files, so its directory gets the checks of a `dir:`
+	// target.
 	var inner iotax.Volume = &dir{want: "/mnt/" + c.tag, need: c.env.Need, users: c.spec.Name != "" || c.spec.NFS != "", network: true}
 	if path := c.spec.Device(); path != "" {
 		inner = &device{path: path, destroy: slices.Contains(c.env.Destroy, path), note: c.env.Note}

@@ -68,11 +68,10 @@ func prepareDir(_ context.Context, s *DirSpec, e Env) (iotax.Volume, error) {
 	return &dir{want: s.Path, need: e.Need, users: true, own: true, network: s.Network, create: s.Create}, nil
 }
 
-// OwnDir makes a new directory on m for need bytes of files, inside the directory `in`. It checks `in` and the free
-// space as for a `dir:` target. `network` permits a network file system. `create` makes `in` if it does not exist. If
-// `in` is empty, OwnDir uses the machine's default directory without the checks for directories that a user names. If
-// need is also 0, the file system may be nearly full. The caller must call remove, even after an error. remove deletes
-// the directory and its contents.
+// OwnDir makes a new directory on m for need bytes of files, inside the directory `in`, with the checks of a `dir:`
+// target. network and create are as in DirSpec. If `in` is empty, OwnDir uses the machine's default directory without
+// the checks for directories that a user names. If need is also 0, the file system may be nearly full. The caller must
+// call remove, even after an error.
 func OwnDir(ctx context.Context, m iotax.Machine, in string, need int64, network, create bool) (path string, remove func(context.Context) error, err error) {
 	d := guardedDir(m, in, need, network, create)
 	d.empty = need == 0 && !d.users
@@ -102,8 +101,8 @@ type dir struct {
 	empty   bool // no files are written, so the file system may be nearly full
 }
 
-// marker is a file in every directory that makeOwn makes. It contains a random token and the label of the run.
-// removeOwn removes a directory with contents only if it contains this file.
+// marker is the file in a directory of makeOwn that contains a random token and the label of the run. removeOwn removes
+// a directory that is not empty only if the token matches.
 const marker = leftover.Marker
 
 const useDir = "use directory"
@@ -130,7 +129,7 @@ var (
 	removeDir = agent.New("volume.remove directory", removeOwn)
 )
 
-// newOwnDir describes a new directory in base, and chooses its name. Because the name is known before makeDir is
+// newOwnDir describes a new directory in base, and chooses its name. Because the name is chosen before makeDir is
 // called, iotax can remove the directory even if the answer of makeDir is lost.
 func newOwnDir(base string) ownDir {
 	return ownDir{Path: strings.TrimSuffix(base, "/") + "/iotax-" + randomHex(3), Word: strings.TrimSpace(randomHex(16) + " " + leftover.Current().String())}
@@ -182,8 +181,7 @@ func (o ownDir) marked(root *os.Root, name string) (bool, error) {
 	return err == nil && strings.TrimRight(string(text), "\n") == o.Word, err
 }
 
-// parent opens the directory that contains o.Path. If Trust is set and o.Path exists, it returns an error if another
-// user could replace that directory.
+// parent opens the directory that contains o.Path. If Trust is set and o.Path exists, it first calls guard.Distrust.
 func (o ownDir) parent() (*os.Root, error) {
 	if o.Trust {
 		if _, err := os.Lstat(o.Path); err == nil {
@@ -265,7 +263,6 @@ func (o ownDir) remove() error {
 	return root.RemoveAll(name)
 }
 
-// Attach makes the directory on m.
 func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
 	want, at := d.want, d.want

@@ -100,8 +100,8 @@ func (s *DiskSpec) Validate() error {
 // direct reports whether the host opens the image with O_DIRECT.
 func (s *DiskSpec) direct() bool { return s.Cache == "none" || s.Cache == "directsync" }
 
-// diskSize returns the size in bytes of a disk for need bytes of files. For the file system and its journal, it adds a
-// quarter of need and 256 MiB. It rounds up to a multiple of 64 MiB. It returns 1 GiB if need is 0 (unknown).
+// diskSize returns the size in bytes of a disk for need bytes of files. It adds space for the file system and its
+// journal, and rounds up to a multiple of 64 MiB. If need is 0 (unknown), it returns 1 GiB.
 func diskSize(need int64) int64 {
 	if need <= 0 {
 		return 1 << 30
@@ -135,10 +135,9 @@ func serveFrom(op string, e Env, of string) (string, error) {
 	return strings.TrimSuffix(e.Of.Path, "/"), nil
 }
 
-// prepareDisk makes the image, unless the target below is an NBD export. By default, the image is not sparse. In a
-// sparse image, the first write to a block allocates space, and is therefore slower than later writes. fallocate leaves
-// unwritten extents. The test files of fio are written once before the first trial, which converts their extents to
-// written ones. A bare device (filesystem: none) has no such files, so prepareDisk writes its whole image.
+// prepareDisk makes the image, unless the target below is an NBD export. It fills the image of a raw device
+// (filesystem: none), because the first write to a sparse or unwritten block is slower than later writes. On a file
+// system, the test files are written once before the first trial.
 func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err error) {
 	if _, ro := sealed[s.Filesystem]; ro {
 		return prepareSealed(ctx, s, e)
@@ -219,8 +218,8 @@ func hasSpace(ctx context.Context, op string, e Env, dir string, n int64) error 
 	return s.enough(op, dir, n)
 }
 
-// tryDirect returns an error if the image's file system refuses the cache mode. tmpfs before Linux 6.6, and some
-// overlay and FUSE file systems, refuse O_DIRECT. QEMU would report that only when the guest starts.
+// tryDirect returns an error if the cache mode needs O_DIRECT and the image's file system refuses it, as tmpfs does
+// before Linux 6.6. QEMU would report that only when the guest starts.
 func (d *disk) tryDirect() error {
 	if !d.spec.direct() || !refusesDirect(d.image) {
 		return nil
@@ -277,9 +276,9 @@ func trimmed(file string) string {
 	return strings.Trim(string(text), " \n\x00")
 }
 
-// diskOf returns the /sys directory of the disk with this serial. If no disk has the serial, dir is "" and others
-// contains the names of all disks. The serial of a virtio-blk disk is an attribute of the disk. The serial of an NVMe
-// disk is an attribute of its controller. The serial of a SCSI disk is in VPD page 0x80, after a four-byte header.
+// diskOf returns the /sys directory of the disk with this serial, or "" and the names of all disks. The serial is an
+// attribute of the disk (virtio-blk) or of its controller (NVMe), or is in VPD page 0x80 after a four-byte header
+// (SCSI).
 func diskOf(serial string) (dir string, others []string) {
 	all, _ := filepath.Glob(kernel.block + "/*")
 	for _, b := range all {
@@ -294,8 +293,7 @@ func diskOf(serial string) (dir string, others []string) {
 
 var drivers = map[string]string{"virtio-blk": "virtio_blk", "virtio-scsi": "virtio_scsi and sd_mod", "nvme": "nvme"}
 
-// giveDevice makes the user who called sudo the owner of a device, because fio may run as that user. Only this run uses
-// the device.
+// giveDevice makes the user who called sudo the owner of a device, because fio may run as that user.
 var giveDevice = agent.New("volume.give device", func(_ context.Context, path string) (none, error) {
 	const op = "use disk"
 	if err := needRoot(op, path); err != nil {
@@ -334,8 +332,8 @@ func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error)
 	return p, nil
 }
 
-// place returns a directory on the disk's file system, or the raw device with `filesystem: none`. It makes and mounts
-// ext4, xfs and btrfs. It only mounts squashfs and erofs.
+// place returns a directory on the disk's file system, or the raw device with `filesystem: none`. It makes the file
+// system unless the image already contains one.
 func (d *disk) place(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
 	if d.spec.Filesystem == "root" {

@@ -72,7 +72,7 @@ func (s *ShareSpec) elsewhere() []plan.Snippet {
 	return all
 }
 
-// elsewhere returns the mount options for a StorageClass or PersistentVolume, and a line for fstab.
+// elsewhere returns the mount options for a StorageClass, and a line for fstab.
 func (s *NFSSpec) elsewhere() []plan.Snippet {
 	options := append([]string{"nfsvers=" + s.Version}, strings.FieldsFunc(s.Options, func(r rune) bool { return r == ',' })...)
 	server := s.Server

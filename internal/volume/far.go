@@ -41,8 +41,8 @@ func addressFor(op string, server, m iotax.Machine, given string) (string, error
 	return s.Address, nil
 }
 
-// alone reports whether no other user works on m, as in a container. Then the owners and permissions of directories do
-// not matter.
+// alone reports whether no other user works on m, as in a container. Then directories are not checked for their owners
+// and permissions.
 func alone(m iotax.Machine) bool {
 	c := m.Caps()
 	return c.Alone || c.Local && os.Getenv(iotax.AloneVariable) != ""
@@ -88,8 +88,8 @@ func serveOnPort(asked int, start func(port int) (*server, error)) (s *server, p
 // readyTime is the time limit for the start of a server. It allows for a busy host.
 const readyTime = time.Minute
 
-// await polls ready until it returns true. It returns an error if the server ends first, or after readyTime. If ctx is
-// done or readyTime has passed, await stops the server.
+// await polls ready until it returns true. It returns an error if the server ends first. If ctx is done or readyTime
+// has passed, it stops the server and returns an error.
 func (s *server) await(ctx context.Context, ready func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTime, fmt.Errorf("%s did not serve within %v", s.name, readyTime))
 	defer cancel()

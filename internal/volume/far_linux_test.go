@@ -346,8 +346,8 @@ func TestServersDoNotOutliveTheRunner(t *testing.T) {
 	}
 }
 
-// When a write to the store's file system returns, all machines have stored the data. After the export of one machine
-// is killed, the other machines still store the data. Detach and Close remove everything.
+// A write to the store's file system returns when all machines have stored the data. After the export of one machine is
+// killed, the other machines still store new data.
 func TestReplicatedStore(t *testing.T) {
 	if bin, err := filepath.Abs("../../bin"); err == nil { // scripts/need builds the store there
 		t.Setenv("PATH", os.Getenv("PATH")+":"+bin)
@@ -506,7 +506,7 @@ esac
 		status      int
 		want        string // expected arguments of nbd-client
 		cause, hint string
-		since       string // process ID of another process that has attached the device in the meantime; "" means none
+		since       string // contents of the device's pid file before Detach; "" means unchanged
 	}{
 		{"a unix socket", "nbd+unix:///?socket=/run/x", kernel("free", false), 0, "-R -N  -unix /run/x /dev/nbd0\n-d /dev/nbd0\n", "", "", ""},
 		{"tcp, the first is taken", "nbd://10.0.0.1:1234/disk", kernel("second", true, false), 0, "-R -N disk 10.0.0.1 1234 /dev/nbd1\n-d /dev/nbd1\n", "", "", ""},

@@ -57,8 +57,7 @@ func (s *NeighbourSpec) Traits() plan.Traits {
 	}}
 }
 
-// setTogether sets the target that the plan's name resolves to. It returns an error if the name resolves to several
-// targets.
+// setTogether sets the target. It returns an error unless the plan's name resolves to one target.
 func (s *NeighbourSpec) setTogether(targets []string) error {
 	if len(targets) != 1 {
 		return &plan.FieldError{Field: "of", Msg: fmt.Sprintf("%q names %d targets", s.Victim, len(targets)), Hint: "name one of them, or measure them as a group"}

@@ -123,7 +123,7 @@ func TestGuard(t *testing.T) {
 }
 
 // A device whose main signature was erased is still refused if it contains other traces of a file system or of LVM. The
-// command in the hint erases these traces. Random data that a run has written contains no traces.
+// command in the hint erases these traces. Random data is accepted.
 func TestGuardTraces(t *testing.T) {
 	const lose = `dd if=/dev/zero of="$1" bs=1M count=%s conv=fsync 2>/dev/null`
 	for _, c := range []struct {
@@ -245,7 +245,6 @@ func TestGuardPartitions(t *testing.T) {
 	script(t, `mkfs.ext4 -q -F "$1"; mount "$1" "$2"`, a, mnt)
 	defer script(t, `umount "$1"`, mnt)
 
-	// The whole device is refused because its partition is mounted.
 	_, err := giveUp(t, here, dev)
 	wantError(t, err, "its partition "+a+" is mounted on "+mnt, "nothing uses")
 	_, err = giveUp(t, here, a)
@@ -314,7 +313,7 @@ func TestNotGivenUp(t *testing.T) {
 }
 
 // otherSys runs commands on this host with fake devices in /sys/dev/block. The devices represent storage stacks for
-// which this kernel may lack modules. All other files that the guard reads are real.
+// which this kernel may lack modules.
 type otherSys struct {
 	iotax.Machine
 	sys string
@@ -328,8 +327,7 @@ func (o otherSys) Run(ctx context.Context, c *iotax.Cmd) error {
 	return o.Machine.Run(ctx, &in)
 }
 
-// A device is refused if it, or one of its partitions, is part of another device or built on one. The refusal contains
-// names that the device's owner knows.
+// A device is refused if it, or one of its partitions, is part of another device or built on one.
 func TestGuardRelations(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to bind a directory over /sys/dev/block")

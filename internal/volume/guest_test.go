@@ -82,8 +82,7 @@ func shareSpec(change func(*ShareSpec)) *ShareSpec {
 	return s
 }
 
-// TestGuest attaches disks on every bus, in both formats and with every cache mode, and both types of shares, to one
-// guest. It does I/O on each with fio, and detaches them.
+// TestGuest does I/O with fio on disks of every bus, format and cache mode, and on both types of shares, in one guest.
 func TestGuest(t *testing.T) {
 	long.Test(t)
 	const need = 16 << 20

@@ -14,15 +14,14 @@ import (
 // blocks returns the allocated size of a file, in bytes.
 func blocks(st fs.FileInfo) int64 { return int64(st.Sys().(*syscall.Stat_t).Blocks) * 512 }
 
-// The image of a bare disk contains incompressible data. For an image with a file system, preallocation determines
-// whether its blocks are allocated.
+// preallocation determines whether the blocks of an image are allocated. The image of a bare disk contains random data.
 func TestImages(t *testing.T) {
 	of := hostDir(t)
 	for _, c := range []struct {
 		name  string
 		spec  *DiskSpec
 		used  bool // its blocks are allocated
-		bytes bool // the blocks contain data
+		bytes bool // the blocks contain random data
 	}{
 		{"falloc", diskSpec(func(s *DiskSpec) {}), true, false},
 		{"off", diskSpec(func(s *DiskSpec) { s.Preallocation = "off" }), false, false},

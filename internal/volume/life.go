@@ -17,7 +17,7 @@ type life struct {
 	serves   string  // the server's name in findings; "" omits the finding for its end
 }
 
-// Caps leaves Processes nil if the volume has no server, because iotax would call the function ten times per second.
+// Caps leaves Processes nil if the volume has no server, because iotax would call the function often.
 func (l *life) Caps() iotax.VolumeCaps {
 	c := iotax.VolumeCaps{Findings: l.findings}
 	if l.server != nil {

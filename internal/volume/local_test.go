@@ -20,10 +20,9 @@ import (
 	"iotax/internal/probe"
 )
 
-// here is this host.
 var here = host.Local()
 
-// prepare calls Prepare with the name of a kind and its filled spec, as a run does.
+// prepare calls Prepare. The defaults of e are this host and the ID t0.
 func prepare(t *testing.T, kind string, spec plan.Spec, e Env) (iotax.Volume, error) {
 	t.Helper()
 	if e.ID == "" {
@@ -621,7 +620,7 @@ func (w weak) Caps() iotax.MachineCaps {
 }
 
 // A place on a local file system is not more durable than its machine's disk, and on macOS not more durable than the
-// drive's cache. If iotax attached the volume of a directory, only that volume limits the directory's durability.
+// drive's cache. These do not limit a directory on a volume that iotax attached.
 func TestWeakMachine(t *testing.T) {
 	base := "/var/tmp"
 	on := elsewhere{here}

@@ -41,8 +41,8 @@ func prepareMemory(_ context.Context, s *MemorySpec, e Env) (iotax.Volume, error
 	return &memory{life{env: e}, *s}, nil
 }
 
-// Attach mounts the file system. The file system must fit into free memory: a ramfs is never swapped, and a guest has
-// no swap, so the OOM killer would end other processes, or the machine would crash.
+// Attach mounts the file system. It must fit into free memory, because a ramfs is never swapped, and a guest may have
+// no swap.
 func (v *memory) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	fail := func(err error, hint string) (iotax.Place, error) {
 		return iotax.Place{}, &iotax.Error{Op: "mount " + v.spec.Type, On: m.String(), Err: err, Hint: hint}

@@ -72,9 +72,8 @@ func mountHere(ctx context.Context, x mounting) (none, error) {
 	return none{}, e
 }
 
-// unmountHere unmounts x and removes the mount point. It does not unmount a mount with another source. If the mount is
-// busy, for example because a killed program has not exited or a writeback hangs, it retries for 2 s. If the unmount
-// still fails, it unmounts lazily and returns the reason.
+// unmountHere unmounts x and removes the mount point. It does not unmount a mount with another source. While the mount
+// is busy, it retries for about 2 s. If the unmount still fails, it unmounts lazily and returns the reason.
 func unmountHere(ctx context.Context, x mounting) (lazily string, err error) {
 	for try := 0; ; try++ {
 		on, err := mountOn(x.Point)

@@ -214,7 +214,7 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 		if err != nil {
 			return nil, err
 		}
-		// Both servers write their PID file as soon as they listen.
+		// Both servers write their PID file once they listen.
 		return srv, srv.await(ctx, func(ctx context.Context) bool { return written(ctx, n.env.Server, pid) })
 	}
 	if s.Transport == "unix" || s.Transport == "auto" && n.env.Server == m {
@@ -271,7 +271,7 @@ type nbdDevice struct {
 }
 
 // connectNBD attaches the export to a free NBD device, records the attachment in x.Note, and returns the path of the
-// device. If the kernel does not show the attachment within 5 s, connectNBD detaches the device and returns an error.
+// device. If it cannot record the attachment, it detaches the device and returns an error.
 var connectNBD = agent.New("volume.connect NBD", func(ctx context.Context, x nbdDevice) (string, error) {
 	fail := func(err, hint string) (string, error) {
 		return "", &iotax.Error{Op: "attach NBD export", On: strings.Join(x.Args, " "), Err: errors.New(err), Hint: hint}

@@ -53,7 +53,6 @@ type network struct {
 	spec NetworkSpec
 }
 
-// Attach starts the iperf3 server.
 func (n *network) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	op := "measure network"
 	var none iotax.Place

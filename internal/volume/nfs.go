@@ -113,8 +113,7 @@ func (s *NFSSpec) Validate() error {
 }
 
 // options returns the mount options. By default, I/O fails with ETIMEDOUT if the server does not answer for three times
-// 30 s, and the trial fails with that reason. With hard, the default of mount, every process that uses the mount would
-// hang. The plan can set hard or soft.
+// 30 s. With hard, the default of mount, every process that uses the mount would hang.
 func (s *NFSSpec) options(host, client string, port int) string {
 	proto := "tcp"
 	if strings.Contains(host, ":") {
@@ -313,7 +312,6 @@ func (n *nfs) refused(dir string, err error) error {
 	return err
 }
 
-// Attach mounts the export on m.
 func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	if n.spec.Server != "" {
 		return n.attachExisting(ctx, m)
@@ -392,10 +390,8 @@ var reach = agent.New("volume.reach", func(ctx context.Context, address string) 
 	return line{server, client}, errors.Join(err, lerr)
 })
 
-// nfsPort is the default TCP port of NFS.
 const nfsPort = 2049
 
-// attachExisting mounts the export of an existing server on m.
 func (n *nfs) attachExisting(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	host, export := n.spec.host()
 	port := cmp.Or(n.spec.Port, nfsPort)

@@ -22,7 +22,7 @@ func TestDiskOptions(t *testing.T) {
 	const need = 16 << 20
 	of := hostDir(t)
 	one := func(s *DiskSpec) { s.NumQueues = 1 }
-	// These commands read the attributes of the disk in /sys.
+	// $d is the directory of the disk in /sys.
 	queues, requests := "ls $d/mq | wc -l", "cat $d/mq/0/nr_tags"
 	cases := []struct {
 		name string

@@ -18,7 +18,7 @@ func (mute) Caps() iotax.MachineCaps {
 	return iotax.MachineCaps{RunOnConsole: func(context.Context, []string) (iotax.ConsoleRun, error) { return iotax.ConsoleRun{}, nil }}
 }
 
-// `own:` is only accepted on a machine without a shell. On a machine with a shell, the workload could write anywhere.
+// `own:` is only accepted on a machine without a shell.
 func TestOwn(t *testing.T) {
 	v, err := Prepare(t.Context(), plan.Target{Name: "t", Kind: "own", Spec: &OwnSpec{}}, Env{Host: host.Local(), ID: "t0"})
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 )
 
 // A replicated is a file system with a copy of every block on several machines. Each machine exports an image over NBD.
-// QEMU's block driver quorum writes to all copies and reads from one. The file system is mounted on the store's
-// machine. A write goes to all machines and returns when all have answered, so the copies share the link's bandwidth.
+// QEMU's block driver quorum on the store's machine writes to all copies and reads from one.
 type replicated struct {
 	life  // life.server is qemu-storage-daemon
 	parts []*nbd

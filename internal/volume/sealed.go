@@ -12,11 +12,10 @@ import (
 	"iotax/internal/agent"
 )
 
-// sealed maps each read-only file system to the tool that makes its image on the host, from the files that the
-// workloads read.
+// sealed maps each read-only file system to the tool that makes its image on the host.
 //
-// squashfs stores large files uncompressed, because their data is incompressible, and mksquashfs would spend most of
-// its time trying to compress it.
+// squashfs stores large files uncompressed. Their data is incompressible, and mksquashfs would spend most of its time
+// on it.
 var sealed = map[string]struct {
 	tool, pkg string
 	args      func(files, image string) []string
@@ -70,7 +69,6 @@ func (d *disk) seal(ctx context.Context, files string) (size int64, err error) {
 	return size, errors.Join(f.Chmod(0o600), f.Truncate(size), os.RemoveAll(files), f.Sync())
 }
 
-// prepareSealed makes the image of a read-only file system.
 func prepareSealed(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err error) {
 	dir, err := serveFrom("make disk", e, s.OfTarget)
 	if err != nil {
@@ -122,7 +120,6 @@ func prepareSealed(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err
 	return d, nil
 }
 
-// attachSealed mounts the image in the guest.
 func (d *disk) attachSealed(ctx context.Context, m iotax.Machine, dev string) (iotax.Place, error) {
 	point := "/mnt/" + d.id
 	if err := d.mount(ctx, m, mounting{d.spec.Filesystem, dev, point, "ro"}); err != nil {

@@ -42,8 +42,8 @@ func needs(t *testing.T, programs ...string) {
 	}
 }
 
-// TestServed mounts volumes of servers on this host in a guest. It does I/O on them and detaches them. Then it kills
-// each server during I/O. The same guest also mounts read-only disks and file systems in memory.
+// TestServed mounts volumes of servers on this host in a guest, does I/O on them, and detaches them. It also kills an
+// NFS and an sshfs server during I/O. The same guest mounts read-only disks and file systems in memory.
 func TestServed(t *testing.T) {
 	long.Test(t)
 	needs(t, "ganesha.nfsd", "sshfs", "mksquashfs", "mkfs.erofs")

@@ -63,7 +63,6 @@ func newServer(ctx context.Context, host iotax.Machine, name string, run func(co
 	return s
 }
 
-// alive reports whether the program still runs.
 func (s *server) alive() bool {
 	select {
 	case <-s.done:

@@ -119,7 +119,6 @@ type share struct {
 	path string // shared directory on the host
 }
 
-// prepareShare makes the directory on the host.
 func prepareShare(ctx context.Context, sp *ShareSpec, e Env) (_ iotax.Volume, err error) {
 	s := &share{life: life{env: e}, spec: *sp, tag: "iotax-" + e.ID}
 	if s.path, err = serveDir("make share", e, sp.OfTarget, &s.made); err != nil {
@@ -158,7 +157,6 @@ func (s *share) options() string {
 	return o
 }
 
-// Attach mounts the share in the guest.
 func (s *share) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
 	point := "/mnt/" + s.tag

@@ -16,8 +16,7 @@ import (
 )
 
 // SSHFSSpec is `sshfs: {…}`: a directory of this host that another machine mounts with sshfs over the existing
-// connection, like Lima's reverse-sshfs. The SFTP server runs on this host. `sshfs -o passive` on the other machine
-// reaches the server through a channel of that connection.
+// connection, like Lima's reverse-sshfs. The SFTP server runs on this host.
 type SSHFSSpec struct {
 	Options  string `yaml:"options" doc:"sshfs options to add, as in dir_cache=no,max_conns=1"`
 	OfTarget string `yaml:"of" doc:"target of the host that holds the directory; empty means the baseline"`
@@ -105,7 +104,7 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	if err != nil {
 		return none, err
 	}
-	// These pipes carry the requests of sshfs to the server, and the answers back.
+	// These pipes carry the requests and answers of sshfs.
 	asked, ask := io.Pipe()
 	answered, answer := io.Pipe()
 	started := make(chan int, 1)

@@ -28,7 +28,7 @@ type dirQuery struct {
 	Trust bool // refuse a directory that another user could replace
 }
 
-// A survey describes a directory. Taking a survey does not change the directory.
+// A survey describes a directory.
 type survey struct {
 	Real       string   // real path of the deepest existing level
 	Missing    []string // paths of the missing levels, outermost first

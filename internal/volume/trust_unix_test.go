@@ -131,7 +131,7 @@ func TestDirOfOthers(t *testing.T) {
 	}
 }
 
-// If another user becomes the owner of the parent, iotax neither writes to the directory nor removes it.
+// If another user becomes the owner of the parent, Guard and Detach return errors, and the directory stays.
 func TestDirGivenAway(t *testing.T) {
 	dir := usersDir(t)
 	if err := os.Chown(dir, 0, 0); err != nil {
@@ -160,7 +160,7 @@ func TestDirGivenAway(t *testing.T) {
 	}
 }
 
-// A line break in a real path is an error. iotax does not truncate the path at the line break.
+// A line break in a real path is an error.
 func TestLineBreakInRealPath(t *testing.T) {
 	base := t.TempDir()
 	for _, name := range []string{"a\nb", "a\n"} {

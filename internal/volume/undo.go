@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// undoTime is the time limit of undo.run if its context is already done. Otherwise, undo.run adds no limit.
+// undoTime is the time limit of undo.run if its context is already done.
 const undoTime = 30 * time.Second
 
 // An undo is a stack of steps that undo actions. Push a step before its action, so that an interrupted action is

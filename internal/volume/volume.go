@@ -24,7 +24,7 @@ type Kind struct {
 	Prepare func(ctx context.Context, spec plan.Spec, e Env) (iotax.Volume, error)
 }
 
-// Kinds returns all kinds of volumes. A new kind needs one file and one line here.
+// Kinds returns all kinds of volumes.
 func Kinds() []Kind {
 	return []Kind{
 		kind("dir", "a directory; iotax works in a new directory inside it, which it removes at the end", DirSpec{}, prepareDir),
@@ -77,7 +77,7 @@ type Env struct {
 	Server iotax.Machine   // machine that serves the spec (plan.Traits.Served); nil for other specs
 	Peers  []iotax.Machine // machines of plan.Served.Peers
 	Host   iotax.Machine   // this host, which serves the volume
-	Of     iotax.Place     // attached place on Host of the target that the spec's key `of:` names
+	Of     iotax.Place     // place on Host of the target in the spec's key `of:`
 	ID     string          // [a-z0-9-]{1,12}, unique in the run; used in the names of files, serials and mount tags
 	Need   int64           // bytes that the workloads write; 0 if unknown
 
@@ -122,7 +122,6 @@ func Prepare(ctx context.Context, t plan.Target, e Env) (iotax.Volume, error) {
 }
 
 // oneOf returns an error unless the value is allowed. It checks a field whose valid values depend on another field.
-// The field's enum tag lists all values.
 func oneOf(field, value string, allowed ...string) error {
 	for _, a := range allowed {
 		if value == a {

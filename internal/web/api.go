@@ -39,7 +39,7 @@ func (s *Server) apiError(w http.ResponseWriter, status int, text string) {
 	}{what, hint})
 }
 
-// answer sends the output of `write`. If `write` fails, answer returns the error and sends nothing.
+// answer sends the output of `write`, or returns the error of `write` and sends nothing.
 func answer(w http.ResponseWriter, write func(*bytes.Buffer) error) error {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
@@ -124,8 +124,8 @@ func some[T any](v T, ok bool) *T {
 	return &v
 }
 
-// apiCompare serves the comparison of exactly two runs in the format of `iotax compare A B --json`. The older run is
-// A unless base is given.
+// apiCompare serves the comparison of two runs in the format of `iotax compare A B --json`. The older run is A unless
+// base is given.
 func (s *Server) apiCompare(w http.ResponseWriter, r *http.Request) error {
 	v := r.URL.Query()
 	if len(v["run"]) != 2 {

@@ -26,8 +26,8 @@ type tab struct{ *browsertest.Tab }
 // js evaluates a script and returns its result as a string.
 func (b tab) js(script string) string { b.Helper(); return b.Eval("String(" + script + ")") }
 
-// fits checks that a page is readable in all browsertest.Looks, that axe finds no fault in it (in windows that are not
-// 320 pixels wide), and that it is usable with a keyboard.
+// fits checks that a page is readable in all browsertest.Looks and usable with a keyboard, and that axe finds no fault
+// in it. It skips axe in windows that are 320 pixels wide.
 func (b tab) fits(page string) {
 	b.Helper()
 	for _, l := range browsertest.Looks {
@@ -96,7 +96,6 @@ func TestBrowser(t *testing.T) {
 	browsertest.Act(b.Tab, chromedp.Evaluate[chromedp.Void](`(() => { const s = document.getElementById("status"); s.value = "interrupted"; s.dispatchEvent(new Event("change")); })()`))
 	b.Until(`location.search.includes("status=interrupted") && document.querySelectorAll(".s-runs tbody tr").length == 1`)
 
-	// Compare the ticked runs.
 	b.To(base + "/?q=nightly-01")
 	b.Until(`document.querySelector("[data-tray] button").disabled`)
 	browsertest.Act(b.Tab, chromedp.Click(`input[value="nightly-019"]`))
@@ -218,7 +217,6 @@ func TestBrowserLive(t *testing.T) {
 		text, _ := io.ReadAll(printed)
 		report <- string(text)
 	}()
-	// Wait until the list shows the run.
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
 		b.To(base + "/")
 		if b.js(`!!document.querySelector(".s-runs .s-state.better")`) == "true" {
@@ -235,8 +233,8 @@ func TestBrowserLive(t *testing.T) {
 	count := b.js(`parseInt(document.querySelector("h1").textContent)`)
 	b.Until(`window.here && parseInt(document.querySelector("h1").textContent) > ` + count)
 	b.Until(`window.here && document.querySelector(".s-lanes progress").value >= 6`)
-	// Interrupt the run only now, so that it lasts until the browser has seen its progress, however slow the browser
-	// is. The live view then changes to the report.
+	// Interrupt the run only now, so that it lasts until the browser has seen its progress. The live view then changes
+	// to the report.
 	if err := run.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -246,13 +244,11 @@ func TestBrowserLive(t *testing.T) {
 		t.Errorf("the interrupted run: %v\n%s", err, text)
 	}
 
-	// Log out.
 	b.To(base + "/")
 	browsertest.Act(b.Tab, chromedp.Click(`.s-bar form button`))
 	b.Until(`location.pathname == "/login"`)
 	b.Quiet(base)
 
-	// The server stops without an error.
 	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,8 @@ import (
 // mostCompared is the maximum number of runs in a comparison.
 const mostCompared = 6
 
-// chosen loads the runs of ?run=A&run=B…. The first one returned is the reference: the run of ?base=, or the oldest.
+// chosen loads the runs of ?run=A&run=B…. The first run of the result is the reference: the run of ?base=, or the
+// oldest.
 func (s *Server) chosen(ctx context.Context, v url.Values) ([]*iotax.Run, error) {
 	refs := v["run"]
 	if len(refs) < 2 {

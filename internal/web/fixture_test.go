@@ -69,7 +69,7 @@ func serve(t testing.TB, s *Server) string {
 	return server.URL
 }
 
-// A history describes a series of nightly runs, whose speed and settings may change from a given night on.
+// A history describes a series of nightly runs.
 type history struct {
 	name   string
 	runs   int
@@ -95,7 +95,6 @@ func (h history) run(night int) *iotax.Run {
 	}
 }
 
-// trials returns the trials of one night, in order.
 func (h history) trials(run *iotax.Run, night int) []*iotax.Trial {
 	r := rand.New(rand.NewPCG(h.seed, uint64(night)))
 	host := math.Exp(.02 * r.NormFloat64()) // varies between nights

@@ -24,7 +24,7 @@ type gate struct {
 	locked  bool
 	hosts   []string // lower case
 	cookie  string
-	key     []byte        // signs session cookies; a new one for each process
+	key     []byte        // signs session cookies; random for each server
 	logins  chan struct{} // slots for delaying wrong tokens; their number limits the rate of guesses
 	foreign *http.CrossOriginProtection
 }
@@ -104,7 +104,6 @@ func (g *gate) admits(r *http.Request, now time.Time) bool {
 // in data: URLs.
 const policy = "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'"
 
-// guard checks every request before it reaches next.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -146,7 +145,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// slow delays the response to a wrong token. Only a few requests wait for the delay at a time. The others queue.
+// slow delays the response to a wrong token. Only a few requests are delayed at a time, and the others queue.
 func (s *Server) slow(r *http.Request) {
 	select {
 	case s.gate.logins <- struct{}{}:

@@ -99,9 +99,8 @@ type trialView struct {
 	Class, Outcome                string
 }
 
-// liveView computes the progress of a run. It estimates the remaining time as the mean time per trial so far, including
-// the time between trials, times the maximum number of remaining trials. The estimate is at most the remaining budget,
-// counted from the first trial.
+// liveView computes the progress of a run. It estimates the remaining time from the mean time per trial so far and the
+// maximum number of remaining trials, within the remaining budget.
 func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	now := s.now()
 	v := liveView{ID: run.ID, Name: format.Clean(run.Name), Status: string(run.Status), Trials: len(rep.Trials), Age: -1, Findings: run.Findings}
@@ -215,8 +214,7 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	return v
 }
 
-// wholeRounds returns the number of complete, undiscarded rounds of a workload: rounds with a trial on each of its
-// targets.
+// wholeRounds returns the number of undiscarded rounds of a workload that have a trial on each of its targets.
 func wholeRounds(rep *report.Report, workload string, targets int) int {
 	trials, discarded := map[int]int{}, map[int]bool{}
 	for _, t := range rep.Trials {
@@ -410,7 +408,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("X-Accel-Buffering", "no") // keeps nginx from buffering the events
 	out := http.NewResponseController(w)
 	send := func(text string) bool {
-		// A client that does not read must not hold the connection forever.
+		// Otherwise a client that does not read would hold the connection forever.
 		if out.SetWriteDeadline(time.Now().Add(2*beat)) != nil {
 			return false
 		}

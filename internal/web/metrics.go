@@ -12,15 +12,15 @@ import (
 	"iotax/internal/store"
 )
 
-// scraped caches the response to the last scrape and the ids of its runs.
+// scraped caches the response to the last scrape, with the ids and end times of its runs.
 type scraped struct {
 	sync.Mutex
 	runs []string
 	text []byte
 }
 
-// metrics serves, as OpenMetrics, the newest run of each name that is done or incomplete. It considers only the newest
-// mostListed runs.
+// metrics serves, as OpenMetrics, the newest run of each name that is done or incomplete, among the newest mostListed
+// runs.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	all, _, err := s.Store.Find(r.Context(), store.Query{Limit: mostListed})
 	if err != nil {

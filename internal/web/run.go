@@ -77,7 +77,6 @@ func (s *Server) document(w http.ResponseWriter, bar barView, d block.Document) 
 	return nil
 }
 
-// report computes the report of a run in the store.
 func (s *Server) report(ctx context.Context, run *iotax.Run, depth store.Depth) (*report.Report, error) {
 	return report.From(run, s.Store.Parts(ctx, run.ID, "", depth))
 }

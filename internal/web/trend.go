@@ -94,7 +94,7 @@ func (s *Server) cellsOf(ctx context.Context, name string) ([]store.Cell, error)
 }
 
 // trendsOf returns a function that returns the address of a cell's trend. If all runs have the same name, the trend
-// includes only runs with that name. The trend shows the value if byValue is set, otherwise the ratio to the baseline.
+// includes only runs with that name. byValue selects the value instead of the ratio to the baseline.
 func trendsOf(byValue bool, runs ...*iotax.Run) func(compare.CellMetric) string {
 	var o trend.Options
 	if !slices.ContainsFunc(runs, func(r *iotax.Run) bool { return r.Name != runs[0].Name }) {

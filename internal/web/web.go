@@ -1,6 +1,5 @@
-// Package web serves the contents of a store to browsers: the history, the report of each run, comparisons, trends,
-// and running runs. It never changes the store. Pages are rendered on the server and are readable without scripts.
-// Scripts and styles come only from the server.
+// Package web serves the contents of a store to browsers: the history, the report of each run, comparisons, trends, and
+// running runs. It does not change the store. Pages are rendered on the server and are readable without scripts.
 package web
 
 import (
@@ -48,8 +47,7 @@ type Options struct {
 	Log func(format string, args ...any)
 }
 
-// LeastToken is the minimum length of a token in bytes. The delay after each wrong token makes it impractical to guess
-// a token of this length.
+// LeastToken is the minimum length of a token in bytes.
 const LeastToken = 16
 
 // A Server answers requests about a store.
@@ -79,15 +77,15 @@ var appJS string
 //go:embed static/icon.svg
 var icon string
 
-// A static is a file embedded in the binary, for example the style sheet. Except for /favicon.ico, its path contains a
-// hash of its contents, so that browsers can cache it forever.
+// static is a file embedded in the binary. Except for /favicon.ico, its path contains a hash of its contents, so that
+// browsers can cache it forever.
 type static struct {
 	body []byte
 	kind string
 }
 
 // heavyPages is the maximum number of requests for expensive pages, such as reports, that are handled concurrently. The
-// limit keeps many visitors from disturbing measurements on this host.
+// limit protects measurements on this host.
 const heavyPages = 2
 
 // New creates a server. Use Listen and Serve to start it.
@@ -165,7 +163,7 @@ func Listen(ctx context.Context, address, token string) (net.Listener, error) {
 const patience = 5 * time.Second
 
 // Serve answers requests on l until ctx is done. It then waits up to patience for open requests, and closes the
-// remaining connections. It returns an error if it can no longer accept connections.
+// remaining connections. It returns an error if it can no longer accept connections, or cannot close them.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
 		s.gate.cookie = fmt.Sprintf("iotax-%d", a.Port) // browsers send cookies to all ports of a host
@@ -289,7 +287,6 @@ func (s *Server) view(_ *http.Request, title, here string) view {
 	return view{CSS: s.css, JS: s.js, Title: title, Here: here, Version: s.Version, Locked: s.Token != ""}
 }
 
-// buffers pools the buffers for pages, because a page of 10,000 trials takes a few megabytes.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // write sends a complete page, or an internal error if the template fails.
@@ -307,7 +304,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, name 
 	_, _ = w.Write(b.Bytes())
 }
 
-// work adapts a handler. At most heavyPages of the adapted handlers run concurrently; the others wait.
+// work adapts a handler. At most heavyPages of the adapted handlers run concurrently, and the others wait.
 func (s *Server) work(f func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		select {

@@ -162,7 +162,7 @@ func TestPages(t *testing.T) {
 func query(s string) string { return url.QueryEscape(s) }
 
 // Each number in a comparison or a report links to its trend: the same metric, judged in the same way, over the runs
-// with the common name.
+// with the common name. An unfinished run has no such links.
 func TestTrendOfEachCell(t *testing.T) {
 	db, _ := open(t)
 	nightly(24).fill(t, db)
@@ -478,8 +478,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// The server closes connections that are too slow or send too much data. Otherwise, such connections could exhaust
-// the server.
+// The server closes connections that are too slow or send too much data.
 func TestLimits(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -763,8 +762,8 @@ func TestWatchersAreCounted(t *testing.T) {
 	}
 }
 
-// Each page of a store with 10,000 runs must load within 200 ms. The test takes the best of several attempts, because
-// the machine may be busy.
+// Each page of a store with 10,000 runs must load within 200 ms. The best of several attempts counts, because the
+// machine may be busy.
 func TestTenThousandRuns(t *testing.T) {
 	db, path := open(t)
 	h := history{name: "seed", runs: 1, rounds: 2, seed: 1}

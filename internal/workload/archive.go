@@ -23,8 +23,8 @@ import (
 )
 
 // Archive is the spec of `archive: extract`. The workload extracts a tar archive in the target's directory, or creates
-// one there. If no file is given, iotax generates an archive of the given shape, which is the same on every target and
-// in every run. By default, the shape is that of git's source tree.
+// one there. Without a file, iotax generates an archive, which is the same on every target and in every run. Its
+// default shape is that of git's source tree.
 type Archive struct {
 	Do          string        `yaml:"do" enum:"extract,create" doc:"extract the archive, or create it from its files"`
 	File        string        `yaml:"file" doc:"a tar archive on this host (plain, gzip, xz or zstd); empty makes one"`
@@ -109,8 +109,7 @@ func (a *archive) Caps() iotax.WorkloadCaps {
 	return iotax.WorkloadCaps{Space: a.Space, Look: a.Look, Limit: time.Duration(a.spec.Timeout), Stage: a.Stage, Unstage: a.Unstage}
 }
 
-// Space estimates the bytes of the archive and of two copies of its files. Each copy needs two additional blocks of 4
-// KiB for each file and directory.
+// Space estimates the bytes of the archive and of two copies of its files.
 func (a *archive) Space() int64 {
 	if st, err := os.Stat(a.path); a.path != "" && err == nil {
 		return 12 * st.Size() // text is four to six times as large as its compressed archive
@@ -235,7 +234,7 @@ func (a *archive) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) (e
 	return nil
 }
 
-// Run extracts or creates the archive, and then flushes the machine's file systems. It measures both times.
+// Run extracts or creates the archive, and then flushes the machine's file systems.
 func (a *archive) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	args := []string{"tar", "-xof", a.file(), "-C", archiveTree} // -o means --no-same-owner, also in busybox
 	if a.spec.Do == "create" {

@@ -46,7 +46,7 @@ func TestArchiveTree(t *testing.T) {
 	}
 }
 
-// An archive that unpacks to more than the limit is rejected while it is read.
+// An archive with more bytes or entries than the limits allow is rejected.
 func TestArchiveBomb(t *testing.T) {
 	defer func(n int64, entries int) { maxUnpacked, maxEntries = n, entries }(maxUnpacked, maxEntries)
 	maxUnpacked, maxEntries = 1<<20, 1000

@@ -33,7 +33,7 @@ type content struct {
 	sum         string                // SHA-256 of the contents of all files, concatenated in the order of their names
 }
 
-// describeTar reads the whole archive that write writes, and describes it. write must write the same bytes each time.
+// describeTar describes the archive that write produces. write must produce the same bytes each time.
 func describeTar(ctx context.Context, write func(io.Writer) error) (*content, error) {
 	r, w := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { r.CloseWithError(context.Cause(ctx)) })
@@ -75,7 +75,7 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 // maxUnpacked limits the total size of an archive's files, in bytes, because describeTar keeps them in memory.
-// maxEntries limits the number of its files and directories.
+// maxEntries limits the number of its entries.
 var (
 	maxUnpacked int64 = 4 << 30
 	maxEntries        = 1_100_000
@@ -163,8 +163,8 @@ func unpacked(r *bufio.Reader) (io.Reader, error) {
 }
 
 // writeTree writes a tar archive with the given number of files, directories and bytes, the same each time. Sizes are
-// log-normal, as in source trees (Downey, "The structural cause of file size distributions", 2001). Directories are
-// nested at most seven levels deep. The contents are words, which compress like text.
+// log-normal, as in source trees (Downey, "The structural cause of file size distributions", 2001). The contents are
+// words, which compress like text.
 func writeTree(w io.Writer, files, dirs int, size int64) error {
 	rnd := rand.New(rand.NewPCG(1, uint64(files)<<32|uint64(dirs)))
 	b := bufio.NewWriterSize(w, 1<<16)

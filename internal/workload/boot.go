@@ -84,8 +84,6 @@ func openBoot(w plan.Workload, s *Boot, e support.Env) (iotax.Workload, error) {
 	return b, s.Validate()
 }
 
-// Metrics returns the metric of the whole boot, and those of the mount, the change to the root and the start of the
-// program if the plan has them.
 func (b *boot) Metrics() []string {
 	if b.root != nil {
 		return []string{"duration", "mount.duration", "pivot.duration", "app.duration"}

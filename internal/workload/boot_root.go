@@ -138,7 +138,6 @@ func (r *rootTree) thaw(ctx context.Context, t *iotax.Target) error {
 	return err
 }
 
-// remove removes the tree from t's place.
 func (r *rootTree) remove(ctx context.Context, t *iotax.Target) error {
 	if t.Place.ReadOnly || r.known.Name == "" {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"iotax/internal/testenv/worktest"
 )
 
-// Generated workloads leave nothing behind, and report the values that their specs list. The test does not check
-// quantiles, maximum latencies or values of checkpoints. Invalid specs and unsuitable places are rejected.
+// Generated workloads leave nothing behind, and report most of the values that their specs list. Invalid specs and
+// unsuitable places are rejected.
 func TestGenerated(t *testing.T) {
 	small := newMetadata().(*Metadata)
 	small.Scale(0.05)

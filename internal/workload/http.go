@@ -184,8 +184,7 @@ func (h *httpLoad) Prepare(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// Run fetches the files for the length of the trial. Each worker fetches one file after the other. The workers start at
-// different files, as far as there are enough.
+// Run fetches the files for the length of the trial.
 func (h *httpLoad) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	var urls []page
 	switch s := h.servers[t]; {
@@ -306,9 +305,8 @@ func findNginx(ctx context.Context, m iotax.Machine, env support.Env) (support.T
 	return support.PushBundle(ctx, m, s, env, b, "-v")
 }
 
-// nginxConfig serves a directory and writes only to nginx's own directory. It uses one process for each CPU, as the
-// configurations of distributions do. Its verbs are nginx's own directory, the listen address, the served directory,
-// and further directives.
+// nginxConfig serves a directory and writes only to nginx's own directory. Its verbs are nginx's own directory, the
+// listen address, the served directory, and further directives.
 const nginxConfig = `daemon off; worker_processes auto; pid %[1]s/pid; error_log stderr;%[4]s
 events { worker_connections 4096; }
 http {

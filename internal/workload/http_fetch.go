@@ -27,7 +27,7 @@ type page struct {
 	size int64
 }
 
-// A fetcher is one worker. Only its own goroutine uses it.
+// A fetcher is one worker.
 type fetcher struct {
 	ctx      context.Context // context of fetch, because fortio passes workers a context that never ends
 	clients  []fhttp.Fetcher

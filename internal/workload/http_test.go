@@ -51,7 +51,7 @@ func foundRules(out *iotax.Trial) (ids []string) {
 	return ids
 }
 
-// nginx serves all files of the place, and leaves nothing behind.
+// nginx serves the files of the place, and leaves nothing behind.
 func TestHTTP(t *testing.T) {
 	dir := t.TempDir()
 	before, _ := os.ReadDir("/tmp")

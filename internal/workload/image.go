@@ -20,9 +20,8 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Image is the spec of `image: {…}`. The workload measures the path of a disk image through an object store. A raw
-// image is converted to qcow2 and uploaded. For the first volume, the image is downloaded and written in full. The
-// second volume is an overlay on that download. With `import`, commands of another VM manager replace these steps.
+// Image is the spec of `image: {…}`. The workload measures the path of a disk image through an object store: the import
+// of the image, and two volumes made from it. With `import`, commands of another VM manager replace these steps.
 type Image struct {
 	Size   plan.Size    `yaml:"size" doc:"virtual size of the image"`
 	Data   plan.Percent `yaml:"data" doc:"share of the image that is written; the rest is a hole"`
@@ -202,8 +201,7 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	}
 	moved := sizes["image.qcow2"]
 	out.Facts["moved"] = plan.Size(moved).String()
-	// The rate is the number of bytes moved, divided by the time of the whole step, conversions included. Compared with
-	// the network's rate, it shows whether the network or the conversion is the limit.
+	// The rate is the number of bytes moved, divided by the time of the whole step, conversions included.
 	rate := func(name string, d time.Duration) {
 		out.Values = append(out.Values, iotax.Value{Name: name, Value: float64(moved) / d.Seconds(), Unit: iotax.BytesPerSecond, Better: iotax.Up})
 	}

@@ -174,7 +174,7 @@ func TestMaterialise(t *testing.T) {
 			t.Logf("no tmpfs can be mounted: %s", out)
 		}
 	}
-	// iotax never uses the root directory, even through a link, or a home directory.
+	// The root directory, even through a link, and a home directory are rejected.
 	root := t.TempDir() + "/link"
 	if err := os.Symlink("/", root); err != nil {
 		t.Fatal(err)

@@ -95,8 +95,7 @@ func (o *objects) Metrics() []string {
 // Space returns the total size of the objects in bytes.
 func (o *objects) Space() int64 { return int64(o.spec.Size) * int64(o.spec.Count) }
 
-// Caps limits a trial, because a store may hang in every request. The limit is four request timeouts plus 1 s for each
-// MiB, but at most half an hour.
+// Caps limits a trial, because a store may hang in every request.
 func (o *objects) Caps() iotax.WorkloadCaps {
 	limit := min(time.Duration(o.spec.Timeout)*4+time.Duration(o.Space()/(1<<20))*time.Second, 30*time.Minute)
 	return iotax.WorkloadCaps{Space: o.Space, Limit: limit}
@@ -149,7 +148,7 @@ func storeOf(p iotax.Place) (store, error) {
 
 var errNoKeys = errors.New("there are no keys for it")
 
-// storeError returns an error for the user that explains why storeOf failed.
+// storeError adds a hint to an error of storeOf.
 func storeError(op, on string, err error) error {
 	hint := "a target {bucket: …}, and at: its name"
 	if errors.Is(err, errNoKeys) {

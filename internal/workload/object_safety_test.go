@@ -68,8 +68,7 @@ func TestObjectsOfOthers(t *testing.T) {
 		t.Errorf("the bucket holds %q, want %q", got, want)
 	}
 
-	// If the access key may not query versioning, it is unknown whether removed objects are gone. The same applies if
-	// the store, or a proxy in front of it, fails.
+	// If the query for versioning fails, removed objects may stay.
 	status := http.StatusForbidden
 	store := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: u.Host})
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

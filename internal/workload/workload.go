@@ -1,4 +1,4 @@
-// Package workload contains the workloads that iotax runs on targets. Kinds lists all kinds.
+// Package workload contains the workloads that iotax runs on targets.
 //
 // To add a kind, write its spec (a struct with yaml and doc tags, see package plan) and an iotax.Workload, with the
 // helpers of package support, and add a line to Kinds.

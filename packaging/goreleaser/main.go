@@ -1,7 +1,6 @@
 // Command goreleaser checks a release's configuration. It reads the file with goreleaser's parser, which rejects
 // unknown keys and values, and checks that the release has all the builds and packages of iotax. It is a separate
-// module, so that iotax does not depend on goreleaser. It uses only the parser, which builds in seconds. All of
-// goreleaser takes many minutes to build.
+// module, so that iotax does not depend on goreleaser.
 package main
 
 import (

@@ -32,8 +32,8 @@ import (
 	"iotax/internal/probe"
 )
 
-// Spec is the spec of the kinds docker and podman. It describes an existing container, or a container that iotax makes
-// from an image for the run and removes afterwards.
+// Spec is the spec of the kinds docker and podman. It describes an existing container, or one that iotax makes from an
+// image and removes after the run.
 type Spec struct {
 	Ref       string `yaml:"ref" doc:"name of a running container, else of an image"`
 	Container string `yaml:"container" doc:"name or id of a running container; it is not changed"`
@@ -96,7 +96,7 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// Docker and Podman are the machine kinds of this package. They differ in the engine that they connect to.
+// Docker and Podman are the machine kinds of this package.
 var (
 	Docker = of("docker", "a Docker container: a running one, or one made from an image for the run")
 	Podman = of("podman", "a Podman container, over Podman's Docker-compatible socket (podman system service)")
@@ -120,7 +120,7 @@ type box struct {
 	runtime string   // OCI runtime in the engine's settings for the container
 	volumes []string // volumes made for the container
 	facts   map[string]string
-	roots   []hostPath // paths of this host that contain its files, sorted by length of inside, longest first
+	roots   []hostPath // paths of this host that contain its files, longest inside first
 
 	pid int // the container's first process, on the engine's host
 }
@@ -187,7 +187,7 @@ func open(ctx context.Context, engine string, s *Spec, o kind.Options) (_ iotax.
 	return b, nil
 }
 
-// resolve returns s with Container or Image in place of Ref. It asks the engine whether a container has that name.
+// resolve returns s with Container or Image in place of Ref: Container if the engine has a container of that name.
 func resolve(ctx context.Context, api *link, engine string, s *Spec) (*Spec, error) {
 	if s.Ref == "" {
 		return s, nil
@@ -205,8 +205,8 @@ func resolve(ctx context.Context, api *link, engine string, s *Spec) (*Spec, err
 	return &r, r.Validate()
 }
 
-// fetchImage pulls the image if s.Pull is "always" or the engine lacks the image. If s.Pull is "never" and the engine
-// lacks the image, it returns an error.
+// fetchImage pulls the image as s.Pull requires. It returns an error if s.Pull is "never" and the engine lacks the
+// image.
 func fetchImage(ctx context.Context, api *link, engine string, s *Spec, o kind.Options) error {
 	if s.Pull != "always" {
 		_, err := api.ImageInspect(ctx, s.Image)
@@ -262,8 +262,7 @@ func (b *box) create(ctx context.Context, engine string, s *Spec, o kind.Options
 		case d.Share.Type == "volume":
 			m.Type, m.Source = mount.TypeVolume, name+"-"+d.ID
 			b.volumes = append(b.volumes, m.Source)
-			// Create the volume separately, because Podman drops the labels of a volume that it creates together with a
-			// container.
+			// Podman drops the labels of a volume that it creates together with a container.
 			if _, err := b.api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: m.Source, Labels: labels}); err != nil {
 				return &iotax.Error{Op: "make volume", On: m.Source, Err: err, Hint: "try it by hand: " + engine + " volume create"}
 			}
@@ -390,9 +389,8 @@ func (b *box) inspect(ctx context.Context, engine, name string) error {
 	return nil
 }
 
-// describeRuntime adds facts that identify the OCI runtime of a container on this host. path is the runtime's path in
-// the engine's settings. Podman's settings list several paths, but the arguments of conmon, the parent of the
-// container's first process, contain the path in use.
+// describeRuntime adds facts that identify the OCI runtime of the container. path is the runtime's path in the engine's
+// settings. For Podman, the path in use is in the arguments of conmon, the parent of the container's first process.
 func (b *box) describeRuntime(ctx context.Context, path string, f map[string]string) {
 	if monitor := parent(b.pid); monitor != 0 {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", monitor)) // empty if it cannot be read
@@ -436,16 +434,15 @@ func stateOf(s *container.State) string {
 	}
 }
 
-// Caps returns the capabilities of a container. Removing a container that was made for the run also removes the files
-// in it. iotax removes the files on bind mounts and in volumes separately.
+// Caps returns the capabilities of a container. If iotax made the container, its removal removes the files in it.
 func (b *box) Caps() iotax.MachineCaps {
 	c := b.Machine.Caps()
 	c.Alone, c.Facts, c.Perishes, c.HostPath, c.Weakens, c.DeviceBytes = true, b.facts, b.ours, b.HostPath, b.Weakens, b.DeviceBytes
 	return c
 }
 
-// HostPath returns the path on this host that corresponds to p, a path in the container. It returns "" if no such path
-// exists or the path is unknown.
+// HostPath returns the path on this host that corresponds to p in the container, or "" if it does not exist or is
+// unknown.
 func (b *box) HostPath(p string) string {
 	p = path.Clean(p)
 	for _, r := range b.roots {
@@ -461,8 +458,8 @@ func (b *box) HostPath(p string) string {
 	return ""
 }
 
-// Weakens returns the durability of the file system of this host that contains the file. For example, the upper
-// directory of an overlay may be in memory. If HostPath does not find the file, Weakens returns iotax.Durable.
+// Weakens returns the durability of the file system of this host that contains the file. An overlay's upper directory
+// may be in memory, for example. If HostPath returns "", Weakens returns iotax.Durable.
 func (b *box) Weakens(path, _ string) iotax.Durability {
 	if on := b.HostPath(path); on != "" {
 		return probe.Durability(on)
@@ -493,7 +490,7 @@ func (b *box) exec(ctx context.Context, args []string, s remote.Streams) (int, e
 	select {
 	case err = <-copied:
 		if errors.Is(err, syscall.ECONNRESET) {
-			// The program exited without reading all input, and the engine then closed the connection. A Unix socket
+			// The program exited without reading all input, and the engine closed the connection. A Unix socket
 			// delivers all output before it reports this error.
 			err = nil
 		}
@@ -509,7 +506,7 @@ func (b *box) exec(ctx context.Context, args []string, s remote.Streams) (int, e
 		}
 		if !in.Running {
 			// When a container ends, its processes are killed (exit code 137), or the runtime can no longer enter it
-			// (126). The program itself can also return these codes. The engine reports the end of a container with a
+			// (126). But a program can also return these codes, and the engine reports the end of a container with a
 			// delay.
 			for left := 10; (in.ExitCode == 128+9 || in.ExitCode == 126) && left > 0; left-- {
 				if gone := b.gone(ctx); gone != nil {
@@ -530,7 +527,7 @@ func (b *box) exec(ctx context.Context, args []string, s remote.Streams) (int, e
 	}
 }
 
-// gone returns an error if the container ended or was restarted after it was opened, or cannot be inspected.
+// `gone` returns an error if the container ended or was restarted after it was opened, or cannot be inspected.
 func (b *box) gone(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
@@ -546,7 +543,7 @@ func (b *box) gone(ctx context.Context) error {
 	return nil
 }
 
-// why returns the error of gone, or err if gone returns none or ctx is done.
+// `why` returns the error of gone, or err if gone returns none or ctx is done.
 func (b *box) why(ctx context.Context, err error) error {
 	if gone := b.gone(ctx); gone != nil && ctx.Err() == nil {
 		return gone

@@ -36,8 +36,8 @@ func (l *link) Close() error {
 	return errors.Join(err, l.way.Close(ctx))
 }
 
-// behind connects over SSH to the host in ssh://[USER@]HOST[:PORT][/SOCKET]. It also returns a command that connects
-// its standard streams to the engine when it runs on that host. Docker's own client uses the same command.
+// behind connects over SSH to the host in ssh://[USER@]HOST[:PORT][/SOCKET]. It also returns the command that connects
+// its standard streams to the engine of that host.
 func behind(ctx context.Context, engine, where string) (iotax.Machine, []string, error) {
 	u, err := url.Parse(where)
 	if err != nil {
@@ -58,8 +58,8 @@ func behind(ctx context.Context, engine, where string) (iotax.Machine, []string,
 	return m, append(argv, "system", "dial-stdio"), err
 }
 
-// dialer returns a dial function. Each connection runs argv on m. A connection lasts until argv ends or the
-// caller closes it, even if the context of the dial call is canceled.
+// dialer returns a dial function. Each connection runs argv on m. It lasts until argv ends or the caller closes it, and
+// ignores the context of the dial call.
 func dialer(m iotax.Machine, argv []string) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) {
 		ctx, end := context.WithCancel(context.Background())

@@ -17,9 +17,7 @@ import (
 	"iotax"
 )
 
-// dialEngine connects to the engine. The address is the host of s if it is set. Otherwise Docker's address comes
-// from the context of s, DOCKER_HOST or the current context, and Podman's address from CONTAINER_HOST or
-// DOCKER_HOST. The default is the usual socket. local reports whether the address is a Unix socket.
+// dialEngine connects to the engine at engineAddress. local reports whether the address is a Unix socket.
 func dialEngine(ctx context.Context, engine string, s *Spec) (_ *link, local bool, err error) {
 	where, tls, err := engineAddress(engine, s)
 	if err != nil {
@@ -99,7 +97,8 @@ func engineHint(engine, where string) string {
 	return "start Docker, or name its address: DOCKER_HOST, host: or context:"
 }
 
-// engineAddress returns the address of the engine and, for a context with TLS, the directory of its keys.
+// engineAddress returns the address of the engine: that of the host or context in s, of the environment, of Docker's
+// current context, or the usual socket. For a context with TLS, it also returns the directory of the keys.
 func engineAddress(engine string, s *Spec) (where, tls string, err error) {
 	if s.Host != "" {
 		if _, err := url.Parse(s.Host); err != nil || !strings.Contains(s.Host, "://") {
@@ -152,8 +151,8 @@ func engineAddress(engine string, s *Spec) (where, tls string, err error) {
 	return dockerContext(dir, name)
 }
 
-// currentContext returns the context that `docker context use` selected, or "" if none is selected. dir is Docker's
-// configuration directory.
+// currentContext returns the context that `docker context use` selected, or "". dir is Docker's configuration
+// directory.
 func currentContext(dir string) string {
 	var c struct {
 		CurrentContext string `json:"currentContext"`

@@ -49,8 +49,7 @@ type engineAt struct {
 	spec *Spec
 }
 
-// ask calls do with a connection that it closes afterwards. It does not keep the connection, because minutes may pass
-// between finding and removing a leftover.
+// `ask` calls `do` with a new connection. Minutes may pass between finding and removing a leftover.
 func (e engineAt) ask(ctx context.Context, do func(context.Context, *link) error) error {
 	api, _, err := dialEngine(ctx, e.name, e.spec)
 	if err != nil {
@@ -62,8 +61,8 @@ func (e engineAt) ask(ctx context.Context, do func(context.Context, *link) error
 	return do(ctx, api)
 }
 
-// answers reports whether a process listens at where. For addresses other than Unix sockets, it returns true without an
-// attempt to connect.
+// answers reports whether a process listens at where. For addresses other than Unix sockets, it returns true without a
+// check.
 func answers(ctx context.Context, where string) bool {
 	file, ok := strings.CutPrefix(where, "unix://")
 	if !ok {
@@ -76,8 +75,7 @@ func answers(ctx context.Context, where string) bool {
 	return err == nil
 }
 
-// atEngines returns a function that calls find for each engine. The function skips an engine whose socket is missing,
-// denied to this user or dead: most hosts have no engine, and a stopped engine cannot answer.
+// atEngines returns a function that calls find for each engine whose socket answers. Most hosts have no engine.
 func atEngines(plans []plan.Machine, find func(context.Context, engineAt) ([]leftover.Item, error)) func(context.Context, leftover.Place) ([]leftover.Item, error) {
 	return func(ctx context.Context, p leftover.Place) ([]leftover.Item, error) {
 		if !iotax.IsLocal(p.Machine) {
@@ -140,7 +138,7 @@ func leftVolumes(ctx context.Context, e engineAt) (items []leftover.Item, err er
 	return items, err
 }
 
-// ours returns the filter for containers and volumes that runs made.
+// `ours` returns the filter for containers and volumes that runs made.
 func ours() client.Filters { return make(client.Filters).Add("label", runnerLabel) }
 
 func (e engineAt) failed(op string, err error) error {

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// DeviceBytes returns the bytes that the container's control group transferred to and from block devices. It reads the
-// control group's counters, because the counters of a process are lost when the process ends. ok is false if the
-// counters cannot be read.
+// DeviceBytes returns the bytes that the container transferred to and from block devices. It reads the counters of the
+// control group, because those of a process are lost when it ends. ok is false if they cannot be read.
 func (b *box) DeviceBytes() (read, written uint64, ok bool) {
 	if !b.local || b.pid == 0 {
 		return 0, 0, false
@@ -23,7 +22,7 @@ func (b *box) DeviceBytes() (read, written uint64, ok bool) {
 }
 
 // deviceBytes reads the counters of a control group below root. groups is the content of /proc/PID/cgroup (cgroups(7)).
-// It reads io.stat of cgroup version 2, or the throttling counters of version 1, which work with every I/O scheduler.
+// For version 1, it reads the throttling counters, which work with every I/O scheduler.
 func deviceBytes(groups, root string) (read, written uint64, ok bool) {
 	for line := range strings.Lines(groups) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)

@@ -17,15 +17,14 @@ import (
 	"iotax/internal/plan"
 )
 
-// A Machine is a machine for tests: it runs commands on this host and logs them. It delays commands, fails or dies as
-// configured. Set its fields before the first Run.
+// A Machine runs commands on Under, and delays them, fails or dies as configured. Set its fields before the first Run.
 type Machine struct {
 	link agent.Link
 
 	Name  string        // the result of String; "" means "fake"
 	Under iotax.Machine // runs the commands; nil means this host
 
-	// Delay is the pause before every command. Sleep performs the pause. If Sleep is nil, the pause takes real time.
+	// Delay is the pause before every command. If Sleep is nil, the pause takes real time.
 	Delay time.Duration
 	Sleep func(ctx context.Context, d time.Duration) error
 
@@ -92,8 +91,7 @@ func (f *Machine) Closed() bool {
 	return f.closed
 }
 
-// Caps returns the capabilities of Under, with Local cleared as for another host. The agent runs in this process and
-// ends with the machine.
+// Caps returns the capabilities of Under, without Local. The agent runs in this process and ends with the machine.
 func (f *Machine) Caps() (c iotax.MachineCaps) {
 	if f.Under != nil {
 		c = f.Under.Caps()

@@ -4,7 +4,7 @@ import "golang.org/x/sys/unix"
 
 const zombie = 5 // SZOMB of <sys/proc.h>
 
-// alive returns the running processes of the command. macOS does not show another process's environment, so alive
+// alive returns the running processes of the command. macOS does not show another process's environment, so `alive`
 // searches for descendants instead of the tag. A process that was seen once stays in the group after its parent exits.
 func (g *group) alive() []int {
 	all, err := unix.SysctlKinfoProcSlice("kern.proc.all")

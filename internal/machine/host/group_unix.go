@@ -17,8 +17,8 @@ import (
 
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// A group represents the processes of one command: its process group and, as far as the system shows them, other
-// processes that have the tag in their environment or an ancestor in the group.
+// A group represents the processes of one command: its process group and, on Linux and macOS, other processes that
+// `alive` finds.
 type group struct {
 	id   int
 	tag  string

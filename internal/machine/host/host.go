@@ -41,8 +41,8 @@ func (local) Close(context.Context) error { return nil }
 
 func (local) Caps() iotax.MachineCaps { return iotax.MachineCaps{Local: true} }
 
-// Run passes a Stdin or Stdout that is a file directly to the command, so that the load generator's output does not go
-// through this process. Standard error and all other streams go through pipes.
+// Run passes a Stdin or Stdout that is a file directly to the command, so that a load generator's output does not go
+// through this process.
 //
 // A Stdin that is not a file may still be in a blocked Read when Run returns, if the command ended without reading all
 // of it.
@@ -250,7 +250,7 @@ func lookPath(c *iotax.Cmd) (string, error) {
 }
 
 // notRun maps a failed start to the exit status of a shell: 127 for a missing program, 126 for a program that cannot be
-// executed. So a missing fio results in the same status on every machine.
+// executed.
 func notRun(c *iotax.Cmd, err error) error {
 	e := &iotax.ExitError{Args: c.Args, Code: 126}
 	switch {
@@ -269,7 +269,7 @@ func notRun(c *iotax.Cmd, err error) error {
 	return e
 }
 
-// describe lists the first process ids for an error.
+// describe lists at most eight process ids and counts the others.
 func describe(pids []int) string {
 	var b bytes.Buffer
 	for i, p := range pids {

@@ -23,8 +23,7 @@ import (
 )
 
 // namespaces is the value of Engine for a container without an engine: the agent makes a process tree with its own
-// mount, PID, IPC and UTS namespaces. The container's root is the machine's root or a directory of the machine. The
-// container has no control group of its own.
+// mount, PID, IPC and UTS namespaces. The container has no control group of its own.
 const namespaces = "namespaces"
 
 // Spec is the spec of kind container.
@@ -168,8 +167,8 @@ func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err er
 	return c, nil
 }
 
-// engine returns a function that returns the command line with which the engine runs a program as the first process of
-// the container. The container ends with that process.
+// engine returns a function that adds the engine's command line to a program. The program becomes the first process of
+// the container, and the container ends with it.
 func (c *container) engine(p iotax.Place, s *Spec) func(program []string) []string {
 	name := made.Name()
 	c.remove = s.words("rm", "-f", name)
@@ -201,7 +200,8 @@ func (c *container) describe(ctx context.Context, s *Spec) error {
 	return nil
 }
 
-// namespaces returns a function that returns the command line that starts the agent in new namespaces.
+// namespaces returns a function, as engine does. Its result is the command line that starts the agent in new
+// namespaces.
 func (c *container) namespaces(ctx context.Context, p iotax.Place, s *Spec) (func([]string) []string, error) {
 	c.facts = map[string]string{"container.engine": namespaces, "container.root": cmp.Or(s.Image, "/ of the machine"),
 		"container.limits": "none: namespaces have no control group"}

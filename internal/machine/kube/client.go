@@ -50,8 +50,7 @@ const answerTime = 30 * time.Second
 
 // Connect reads the configuration. It sends no request to the cluster.
 func Connect(c Config) (*Client, error) {
-	// The library logs connection problems to standard error, where they would break the progress display. Errors that
-	// affect a request are also returned.
+	// The library logs connection problems to standard error, where they would break the progress display.
 	klog.SetLogger(logr.Discard())
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.File
@@ -87,7 +86,7 @@ func Connect(c Config) (*Client, error) {
 }
 
 // Exec returns a function that runs programs in a container of a pod. gone returns why the container no longer runs, or
-// nil. The end of a pod causes various connection errors. The function then returns the error of gone instead.
+// nil. The function returns that error instead of the connection errors that the end of a pod causes.
 func (c *Client) Exec(ns, pod, container string, gone func(context.Context) error) remote.Run {
 	return func(ctx context.Context, args []string, s remote.Streams) (int, error) {
 		req := c.Core.rest.Post().Resource("pods").Namespace(ns).Name(pod).SubResource("exec").
@@ -96,7 +95,7 @@ func (c *Client) Exec(ns, pod, container string, gone func(context.Context) erro
 		if err != nil {
 			return 0, err
 		}
-		wanted, done := context.WithCancel(ctx) // canceled at the end of the input; later errors are ignored
+		wanted, done := context.WithCancel(ctx) // canceled at the end of the input, after which errors are ignored
 		defer done()
 		err = run.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: &input{s.In, done}, Stdout: s.Out, Stderr: s.Err})
 		switch {
@@ -240,7 +239,7 @@ func (c *Client) Nodes(ctx context.Context) ([]string, error) {
 }
 
 // An event is a warning that the cluster recorded.
-type event struct{ of, reason, message string } // of: the object of the warning, if it is not the queried object
+type event struct{ of, reason, message string } // of: the object, unless it is the queried one
 
 // withEvents appends the events to why. It skips an event if its message already appears in the result.
 func withEvents(why string, events []event) string {

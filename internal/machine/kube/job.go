@@ -42,7 +42,7 @@ const (
 	indexLabel  = "batch.kubernetes.io/job-completion-index"
 	nameLabel   = "batch.kubernetes.io/job-name"
 	attempts    = 2           // retries of a shard
-	graceTime   = time.Minute // time for iotax to stop and save its results when its pod is deleted
+	graceTime   = time.Minute // time for iotax to save its results when its pod is deleted
 	keptSeconds = 24 * 3600   // lifetime of a finished Job, so that its logs can be read
 )
 
@@ -54,7 +54,7 @@ var noName = strings.NewReplacer("_", "-", ".", "-")
 // Objects returns the Job, and the ConfigMap and the Secret that hold its plan and the store's address.
 func (j Job) Objects(meta metav1.ObjectMeta) (*batchv1.Job, *corev1.ConfigMap, *corev1.Secret) {
 	meta.Name, meta.Labels = j.Name(), maps.Clone(meta.Labels)
-	meta.Labels[label] = "job" // not "machine", so that iotax clean does not find it: the cluster removes finished Jobs
+	meta.Labels[label] = "job" // not "machine", so that `iotax clean` ignores it; the cluster removes finished Jobs
 	pod := *j.Template.DeepCopy()
 	pod.Labels = merged(meta.Labels, pod.Labels)
 	pod.Annotations = merged(meta.Annotations, pod.Annotations)
@@ -68,7 +68,7 @@ func (j Job) Objects(meta metav1.ObjectMeta) (*batchv1.Job, *corev1.ConfigMap, *
 	c.Args = append([]string{"run", path.Join(planDir, planFile), "--id", j.Run, "--shard", fmt.Sprintf("$(JOB_COMPLETION_INDEX)/%d", j.Shards), "--quiet"}, j.Flags...)
 	c.Env = append(c.Env, corev1.EnvVar{Name: iotax.AloneVariable, Value: "1"}) // no other user works in the pod, although its volumes may be writable by all users
 	c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: meta.Name}}})
-	if c.TerminationMessagePolicy == "" { // puts the log's last lines into the pod's status, where a user without the right to read logs can read them
+	if c.TerminationMessagePolicy == "" { // the pod's status then contains the last lines of the log, for users who may not read logs
 		c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	}
 	if pod.Spec.TerminationGracePeriodSeconds == nil {
@@ -111,8 +111,8 @@ func (c *Client) batch() (rest.Interface, error) {
 	return client, nil
 }
 
-// Submit creates the Job, its ConfigMap and its Secret, which the Job owns. If that fails, it removes them. It replaces
-// an earlier Job of the same run that has ended.
+// Submit creates the Job, its ConfigMap and its Secret, which the Job owns. If that fails, it removes the Job. It
+// replaces an earlier Job of the same run that has ended.
 func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.ObjectMeta) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -222,7 +222,7 @@ func (c *Client) jobs(ctx context.Context, ns string) ([]batchv1.Job, error) {
 	return list.Items, err
 }
 
-// OfJob waits for the pod of a Job and returns its name. If no pod exists after limit, it returns an error with the
+// OfJob waits for the pod of a Job and returns its name. If no pod exists after `limit`, it returns an error with the
 // Job's events.
 func (c *Client) OfJob(ctx context.Context, ns, job string, limit time.Duration) (string, error) {
 	for begin := time.Now(); ; {

@@ -174,7 +174,7 @@ func cluster(t *testing.T) (*Client, *api) {
 	return c, a
 }
 
-// The Job owns its ConfigMap and Secret. If one of these objects cannot be created, Submit removes the Job.
+// The Job owns its ConfigMap and Secret. If the Secret cannot be created, Submit removes the Job.
 func TestSubmit(t *testing.T) {
 	ctx := t.Context()
 	c, a := cluster(t)
@@ -254,7 +254,7 @@ func TestJobOfOnePod(t *testing.T) {
 	}
 }
 
-// iotax clean does not remove a foreign Job that a pod of a run names as its owner.
+// `iotax clean` does not remove a foreign Job that a pod of a run names as its owner.
 func TestLeftOfForeignJob(t *testing.T) {
 	c, a := cluster(t)
 	l := leftover.Label{Run: "r", Runner: leftover.Self()}

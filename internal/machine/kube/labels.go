@@ -15,8 +15,8 @@ import (
 	"iotax/internal/leftover"
 )
 
-// The objects of a run have labels, and an annotation with the run's leftover.Label, which contains characters that
-// Kubernetes does not allow in a label. iotax clean searches for `selector`.
+// The objects of a run have labels and an annotation. The annotation contains the run's leftover.Label, because
+// Kubernetes does not allow some of its characters in a label. `iotax clean` searches for `selector`.
 const (
 	label      = "iotax"
 	runLabel   = "iotax.run"
@@ -123,7 +123,7 @@ func (c *Client) Around(ctx context.Context, node string) map[string]string {
 	return f
 }
 
-// unreadable returns the text to record for a fact that could not be read because of err.
+// unreadable returns the text to record for a fact that could not be read.
 func unreadable(err error) string {
 	if apierrors.IsForbidden(err) {
 		return "unknown: this user may not read it"
@@ -132,7 +132,7 @@ func unreadable(err error) string {
 }
 
 // CheckClaim returns an error if a claim does not exist or has the wrong volume mode. device is true for a raw device
-// and false for a file system. Kubernetes itself reports a wrong mode only as an event of a pod that never starts.
+// and false for a file system. Otherwise a wrong mode would appear only as an event of a pod that never starts.
 // CheckClaim returns nil if this user may not read claims.
 func (c *Client) CheckClaim(ctx context.Context, ns, name string, device bool) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)

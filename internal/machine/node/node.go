@@ -30,7 +30,7 @@ func (s *Spec) SetScalar(v string) error { s.Name = v; return nil }
 
 func (s *Spec) Traits() plan.Traits { return plan.Traits{Tools: []string{"ip", "tc", "nsenter"}} }
 
-// defaultRate is the link rate of the published study in bits per second. Such a link carries 43.8 MiB/s of payload.
+// defaultRate is the link rate of the published study in bits per second.
 const defaultRate = 384e6
 
 // Kind defines the machine kind node.

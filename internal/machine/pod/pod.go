@@ -347,8 +347,7 @@ func cutExport(text string) (server, path string, ok bool) {
 	return strings.Trim(server, "[]"), "/" + path, ok
 }
 
-// inspect reads facts of the running pod and its node from the cluster. If iotax cannot read the node, the fact
-// node.version is the reason.
+// inspect reads facts of the running pod and its node from the cluster.
 func (p *pod) inspect(ctx context.Context, s *Spec, found *corev1.Pod, o kind.Options) error {
 	c := found.Spec.Containers[0]
 	if s.Container != "" {

@@ -27,7 +27,7 @@ func pods(t *testing.T, c *kube.Cluster, change func(*Spec)) (iotax.Machine, err
 	return Kind.Open(t.Context(), s, kind.Options{Name: "pod", Log: t.Logf})
 }
 
-// TestPods runs the machine test suite in a pod, and breaks pods and connections in ways that occur in practice.
+// TestPods runs the machine test suite in a pod, and breaks connections to pods.
 func TestPods(t *testing.T) {
 	long.Test(t)
 	c := kube.Start(t, 1, kube.Image{Name: testImage})

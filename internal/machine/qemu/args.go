@@ -59,7 +59,6 @@ type Share struct {
 	Socket string // virtiofs: socket of its daemon
 }
 
-// fill returns d with defaults for its empty fields.
 func (d Disk) fill() Disk {
 	d.Format = cmp.Or(d.Format, "raw")
 	d.Bus = cmp.Or(d.Bus, "virtio-blk")
@@ -75,11 +74,11 @@ func (s Share) fill() Share {
 	return s
 }
 
-// maxSocket is the length in bytes of the longest path that fits, with its terminating zero, into sun_path on macOS. On
-// Linux, sun_path has four bytes more.
+// maxSocket is the maximum length of a socket path in bytes: sun_path has 104 bytes on macOS, with the terminating
+// zero, and 108 on Linux.
 const maxSocket = 103
 
-// Validate checks the lengths of the socket paths. Devices and numbers were checked when the plan was read.
+// Validate checks the lengths of the socket paths.
 func (c Config) Validate() error {
 	paths := []string{c.QMP, c.Port.Socket}
 	for _, s := range c.Shares {
@@ -93,10 +92,9 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// smp returns the value of -smp. With a single CPU, emulation omits memory barriers, because no other CPU could see the
-// difference. But a vhost-user daemon reads the same memory from its own process. Without the barrier between
-// publishing a request and checking whether the daemon needs a kick, both may wait for each other forever. maxcpus=2
-// makes QEMU keep the barriers.
+// smp returns the value of -smp. With one emulated CPU, QEMU omits memory barriers. But a vhost-user daemon reads the
+// same memory from its own process, and without barriers both may wait for each other forever. maxcpus=2 makes QEMU
+// keep the barriers.
 func (c *Config) smp(accel string) string {
 	n := max(1, c.CPUs)
 	if n == 1 && strings.HasPrefix(accel, "tcg") {
@@ -158,7 +156,7 @@ func (c Config) Args() []string {
 	if c.QMP != "" {
 		a = append(a, "-qmp", "unix:"+esc(c.QMP)+",server=on,wait=off")
 	}
-	if c.Port.Name != "" { // port 0 is for consoles; the queues of the default 31 ports take time to set up
+	if c.Port.Name != "" { // max_ports: port 0 is for consoles, and the default of 31 ports takes time to set up
 		a = append(a, "-chardev", "socket,id=port,path="+esc(c.Port.Socket)+",server=on,wait=off",
 			"-device", "virtio-serial-pci,max_ports=2", "-device", "virtserialport,chardev=port,name="+esc(c.Port.Name))
 	}
@@ -189,8 +187,8 @@ func (c Config) Args() []string {
 	return append(a, c.Extra...)
 }
 
-// Check returns an error if QEMU, or the virtio-fs daemon, lacks an option of a device: not all versions have all
-// options. An empty binary means the installed QEMU.
+// Check returns an error if QEMU or the virtio-fs daemon lacks an option of the device. An empty binary means the
+// installed QEMU.
 func Check(ctx context.Context, binary string, d iotax.Device) error {
 	switch {
 	case d.Disk != nil:
@@ -223,10 +221,9 @@ func Check(ctx context.Context, binary string, d iotax.Device) error {
 	return nil
 }
 
-// fsDevice is the QEMU device of a virtio-fs share.
 const fsDevice = "vhost-user-fs-pci"
 
-// checkProperties returns an error with the hint if QEMU lacks one of the properties of the device.
+// checkProperties returns an error with the hint if the device lacks one of the properties in this QEMU.
 func checkProperties(ctx context.Context, binary, device string, need []string, hint string) error {
 	if len(need) == 0 {
 		return nil
@@ -278,7 +275,6 @@ func (d Disk) drive() string {
 	return strings.Join(append([]string{drive}, d.Drive...), ",")
 }
 
-// args returns the arguments for one disk.
 func (d Disk) args() []string {
 	d = d.fill()
 	a := []string{"-drive", d.drive()}
@@ -339,7 +335,6 @@ func (d Disk) mapped() string {
 	return string(text)
 }
 
-// args returns the arguments for one share.
 func (s Share) args() []string {
 	s = s.fill()
 	if s.Type == "9p" {
@@ -359,14 +354,14 @@ func (s Share) args() []string {
 // Line returns the QEMU arguments for the disk as one line, for reports.
 func (d Disk) Line() string { return strings.Join(d.args(), " ") }
 
-// Line returns the QEMU arguments for the share as one line, for reports. It shortens the path of the socket to the
-// file name.
+// Line returns the QEMU arguments for the share as one line, for reports. It shortens the socket's path to the file
+// name.
 func (s Share) Line() string {
 	s.Socket = filepath.Base(s.Socket)
 	return strings.Join(s.args(), " ")
 }
 
-// Modules returns the kernel modules that a guest needs for c's devices, besides those for virtio-blk, the network and
+// Modules returns the kernel modules that a guest needs for c's devices, except those for virtio-blk, the network and
 // the port.
 func (c Config) Modules() []string {
 	var m []string

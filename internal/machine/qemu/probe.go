@@ -14,8 +14,8 @@ import (
 	"iotax"
 )
 
-// probeDeadline limits the time until the console of a guest proves that the guest runs. After that time, the
-// accelerator counts as broken. A guest with a working accelerator needs about 250 ms.
+// probeDeadline is the time after which an accelerator counts as broken if the console does not prove that the guest
+// runs. A guest with a working accelerator needs about 250 ms.
 const probeDeadline = 5 * time.Second
 
 // An Accelerator is the accelerator for guests on this host, and the reason for the choice.
@@ -24,13 +24,12 @@ type Accelerator struct {
 	Why  string `json:"why"`
 }
 
-// Probe returns the fastest accelerator with which a guest boots: kvm on Linux, hvf on macOS, else tcg, which is
-// emulation and always works. boot is the smallest guest; Probe sets its Accel, QMP, Net and Name. alive reports
-// whether a line of the console proves that the guest runs.
+// Probe returns kvm on Linux or hvf on macOS if a guest boots with it, else tcg (emulation). boot is the smallest
+// guest. Probe sets its Accel, QMP, Net and Name. alive reports whether a line of the console proves that the guest
+// runs.
 //
-// It is not enough that /dev/kvm exists: inside a virtual machine it may be very slow or fail. So Probe boots the
-// guest and waits up to 5 s. It keeps the result in cacheDir for this QEMU and this guest kernel. On Linux, a reboot
-// of the host makes the result invalid.
+// Probe boots a guest because inside a virtual machine, /dev/kvm may be very slow or fail. It caches the result in
+// cacheDir for this QEMU and this guest kernel. On Linux, a reboot of the host makes the result invalid.
 func Probe(ctx context.Context, boot Config, release, cacheDir, workDir string, alive func(line string) bool) (Accelerator, error) {
 	accel, why := mayAccelerate()
 	if accel == "" {
@@ -75,8 +74,8 @@ func MayAccelerate() (bool, string) {
 	return accel != "", why
 }
 
-// Known returns the result that the last Probe saved in cacheDir. Without a saved result, it returns the accelerator
-// that Probe would try, and false. If this host has no accelerator to probe, it returns tcg and true.
+// Known returns the result that the last Probe saved in cacheDir. Without one, it returns the accelerator that Probe
+// would try, and false. If this host has no accelerator to probe, it returns tcg and true.
 func Known(cacheDir string) (accel string, tested bool) {
 	if accel, _ = mayAccelerate(); accel == "" {
 		return "tcg", true

@@ -22,7 +22,7 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// The kernel sends the parent-death signal when the thread that forked ends. So that thread must live as long
+		// The kernel sends the parent-death signal when the thread that forked ends, so that thread must live as long
 		// as the child. A locked thread ends with its goroutine.
 		runtime.LockOSThread()
 		err := cmd.Start()
@@ -39,8 +39,8 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// end sends SIGTERM to the process group. It kills the group when the process has ended, or after patience. On Windows,
-// it kills only the process, at once.
+// `end` sends SIGTERM to the process group, and kills the group after the process has ended or patience is over. On
+// Windows, it kills only the process, at once.
 func (p *process) end(patience time.Duration) {
 	terminate(p.cmd)
 	select {
@@ -54,8 +54,8 @@ func (p *process) end(patience time.Duration) {
 	}
 }
 
-// A Log keeps the last lines that were written to it. It passes each line to a function, with the time of the write.
-// Its methods may be called from several goroutines.
+// A Log keeps the last lines that were written to it, and passes each line and its time to a function. Its methods may
+// be called from several goroutines.
 type Log struct {
 	mu    sync.Mutex
 	lines []string

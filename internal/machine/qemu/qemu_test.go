@@ -364,8 +364,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// Dial or Do returns an error, and does not hang, if the server closes the connection, sends invalid data or does not
-// answer.
+// Dial or Do returns an error if the server closes the connection, sends invalid data or does not answer.
 func TestMonitor(t *testing.T) {
 	const greeting = `{"QMP":{"version":{"qemu":{"micro":1,"minor":2,"major":9},"package":""},"capabilities":[]}}` + "\n"
 	serve := func(t *testing.T, answer func(net.Conn, *bufio.Scanner)) string {
@@ -468,7 +467,7 @@ func TestTSCKHz(t *testing.T) {
 	}
 }
 
-// `end` kills a spawned child and its process group even if they ignore SIGTERM.
+// `end` kills a spawned child that ignores SIGTERM.
 func TestSpawn(t *testing.T) {
 	log := &Log{}
 	cmd := exec.Command("sh", "-c", "trap '' TERM; echo up; sleep 60 & wait; sleep 60")

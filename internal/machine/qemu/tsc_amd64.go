@@ -9,9 +9,7 @@ func rdtsc() uint64
 
 // TSCKHz returns the measured rate of this host's time stamp counter in kHz. An emulated guest reads the same counter,
 // but calibrates it with an emulated timer, which can be badly wrong on a busy host. So the guest gets the rate in
-// tsc_early_khz.
-//
-// The MHz value in /proc/cpuinfo follows the frequency governor and cannot be used.
+// tsc_early_khz. The MHz value in /proc/cpuinfo follows the frequency governor and cannot be used.
 var TSCKHz = sync.OnceValue(func() int64 { return measureTSC(5 * time.Millisecond) })
 
 func measureTSC(window time.Duration) int64 {

@@ -83,12 +83,11 @@ func (v *Virtiofsd) String() string {
 	return v.Version
 }
 
-// forms maps the value of an option to the daemon's arguments. The key "" matches any other value, which replaces %s.
-// The daemon does not support a value that matches no key.
+// forms maps the values of an option to the daemon's arguments. The key "" matches any other value, which replaces %s.
+// The daemon does not support values without a key.
 type forms map[string]string
 
-// daemonOptions lists the options with their syntax in the C daemon and the Rust daemon. nil means that the daemon
-// lacks the option.
+// daemonOptions lists the options with their syntax in both daemons. nil means that the daemon lacks the option.
 var daemonOptions = []struct {
 	name    string
 	c, rust forms
@@ -159,7 +158,7 @@ func (v *Virtiofsd) Args(s Share, root bool) []string {
 	s = s.fill()
 	options, _ := v.options(s)
 	if !v.Rust {
-		// No option is needed to disable extended attributes and POSIX ACLs: both daemons disable them by default.
+		// Both daemons disable extended attributes and POSIX ACLs by default.
 		return slices.Concat([]string{"--socket-path=" + s.Socket, "-o", "source=" + s.Path}, options, s.Args)
 	}
 	a := append([]string{"--socket-path", s.Socket, "--shared-dir", s.Path}, options...)

@@ -70,9 +70,9 @@ func (c Config) Look() (string, error) {
 	return p, nil
 }
 
-// Start checks c, starts the daemons of its shares and QEMU, waits until QEMU answers, and plugs in the hot disks. The
-// guest may still be booting when Start returns. If line is not nil, one goroutine calls it for each line of the
-// console. QEMU and the daemons create the sockets whose paths are in c, and Close removes them.
+// Start starts QEMU and the daemons of its shares, waits until QEMU answers, and plugs in the hot disks. The guest may
+// still be booting when Start returns. If line is not nil, one goroutine calls it for each line of the console. Close
+// removes the sockets in c.
 //
 // On Linux, the kernel kills the guest when this process ends for any reason.
 func Start(ctx context.Context, c Config, line func(at time.Time, line string)) (_ *VM, err error) {
@@ -152,7 +152,6 @@ func Start(ctx context.Context, c Config, line func(at time.Time, line string)) 
 	return v, nil
 }
 
-// plug hot-plugs a disk.
 func (v *VM) plug(ctx context.Context, d Disk) error {
 	answer, err := v.Monitor.Human(ctx, "drive_add 0 "+d.drive())
 	if err == nil && strings.TrimSpace(answer) != "OK" {
@@ -200,8 +199,8 @@ func (v *VM) Done() <-chan struct{} { return v.qemu.done }
 // Tail returns the last n lines of the guest's console.
 func (v *VM) Tail(n int) string { return v.console.Tail(n) }
 
-// Err returns the reason for the guest's end, with the last lines of its console and of QEMU's output. It returns nil
-// while QEMU runs.
+// Err returns the reason for the guest's end, with the last output of the console and of QEMU. It returns nil while
+// QEMU runs.
 func (v *VM) Err() error {
 	select {
 	case <-v.qemu.done:
@@ -223,7 +222,7 @@ func (v *VM) Err() error {
 	return errors.New(why + v.quote())
 }
 
-// Hint returns a hint for a guest that has ended because its kernel panicked, otherwise "".
+// Hint returns a hint for a guest that ended because its kernel panicked, otherwise "".
 func (v *VM) Hint() string {
 	select {
 	case <-v.qemu.done:
@@ -248,8 +247,7 @@ func (v *VM) panicked() bool {
 
 const panicked = "the guest's kernel panicked"
 
-// lastWith returns the rest of the line after the last occurrence of mark, without "not syncing: ". It returns "" if
-// text does not contain mark.
+// lastWith returns the rest of the line after the last mark, without "not syncing: ", or "" if text has no mark.
 func lastWith(text, mark string) string {
 	i := strings.LastIndex(text, mark)
 	if i < 0 {
@@ -259,7 +257,7 @@ func lastWith(text, mark string) string {
 	return strings.TrimPrefix(line, "not syncing: ")
 }
 
-// quote returns the last output of QEMU, of daemons that have ended, and of the console, to append to an error.
+// quote returns the last output of QEMU, of daemons that have ended, and of the console, for an error.
 func (v *VM) quote() string {
 	var b strings.Builder
 	part := func(who, text string) {
@@ -292,8 +290,8 @@ func (v *VM) Fail(cause error) error {
 
 var forward = regexp.MustCompile(`TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)\s+\S+\s+(\d+)\s`)
 
-// hostPort parses the output of `info usernet`. It returns the port of 127.0.0.1 that QEMU forwards to a port of the
-// guest.
+// hostPort returns the port of 127.0.0.1 that QEMU forwards to a port of the guest. usernet is the output of `info
+// usernet`.
 func hostPort(usernet string, guest int) (int, error) {
 	for _, m := range forward.FindAllStringSubmatch(usernet, -1) {
 		if m[2] == strconv.Itoa(guest) {
@@ -311,8 +309,7 @@ func (v *VM) forwarded(ctx context.Context, guest int) (int, error) {
 	return hostPort(out, guest)
 }
 
-// Forward returns the port of 127.0.0.1 that leads to a port of the guest. It adds the forwarding if it does not exist
-// yet.
+// Forward returns the port of 127.0.0.1 that leads to a port of the guest. It adds the forwarding if necessary.
 func (v *VM) Forward(ctx context.Context, guest int) (int, error) {
 	if port, err := v.forwarded(ctx, guest); err == nil {
 		return port, nil
@@ -327,8 +324,8 @@ func (v *VM) Forward(ctx context.Context, guest int) (int, error) {
 	return v.forwarded(ctx, guest)
 }
 
-// Processes returns the process ids of QEMU and its descendants under "qemu", and those of the virtio-fs daemons and
-// their descendants under "virtiofsd".
+// Processes returns the process ids of QEMU and its descendants under "qemu", and of the virtio-fs daemons and their
+// descendants under "virtiofsd".
 func (v *VM) Processes() map[string][]int {
 	all := map[string][]int{}
 	add := func(name string, p *process) {
@@ -415,7 +412,7 @@ func (v *VM) Close(ctx context.Context) error {
 }
 
 // SocketPath returns a path for a socket that fits into sun_path. If the path in dir is too long, it makes a temporary
-// directory, which it returns as `made`. The caller removes that directory.
+// directory `made`, which the caller removes.
 func SocketPath(dir, name string) (path, made string, err error) {
 	if path = filepath.Join(dir, name); len(path) <= maxSocket {
 		return path, "", nil

@@ -15,7 +15,7 @@ import (
 	"iotax/internal/machine/internal/proc"
 )
 
-// asks selects who answers questions from ssh, for example for a password.
+// asks selects who answers ssh's questions, such as the one for a password.
 type asks int
 
 const (
@@ -25,8 +25,8 @@ const (
 )
 
 const (
-	// passwordVariable is the environment variable that may contain the password. Plans and command lines cannot
-	// contain it, because other users could read it and reports would show it.
+	// passwordVariable is the environment variable that may contain the password. It keeps the password out of plans
+	// and command lines, which reports show and other users can read.
 	passwordVariable = "IOTAX_SSH_PASSWORD"
 
 	// ssh starts iotax with these variables to answer a question: the login that the password is for, the password
@@ -39,8 +39,8 @@ const (
 // windowsInput is the name of the console's input device on Windows.
 const windowsInput = "CONIN$"
 
-// answers returns who answers ssh, and the environment for ssh. ssh runs without a controlling terminal, so that only
-// iotax gets the signals of the user's terminal. iotax itself asks at that terminal.
+// answers returns who answers ssh's questions, and the environment for ssh. ssh has no controlling terminal, so that
+// only iotax gets the signals of the user's terminal.
 func (s *Spec) answers() (asks, []string, error) {
 	given, err := password(s.PasswordFile)
 	if err != nil {
@@ -104,8 +104,8 @@ func Askpass() {
 	answer, err := "", errors.New("no terminal")
 	login := os.Getenv(loginVariable)
 	switch {
-	// ssh may also ask for the password of a jump host, or for the passphrase of a key. It must not get this password
-	// as the answer.
+	// ssh may also ask for the password of a jump host or the passphrase of a key. This password must not be the
+	// answer.
 	case login != "" && strings.Contains(question, login) && strings.Contains(strings.ToLower(question), "password"):
 		answer, err = password(os.Getenv(fileVariable))
 	case terminal != "":
@@ -118,7 +118,7 @@ func Askpass() {
 	os.Exit(0)
 }
 
-// askAt asks the user at the terminal. It echoes only answers to yes/no questions.
+// askAt asks the user at the terminal. It echoes only answers to yes/no questions and confirmations.
 func askAt(terminal, question string) (string, error) {
 	f, err := os.OpenFile(terminal, os.O_RDWR, 0)
 	if err != nil {

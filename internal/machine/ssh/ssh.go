@@ -22,7 +22,6 @@ import (
 )
 
 // Spec is the spec of kind ssh. Missing values come from the user's ssh configuration, then from OpenSSH's defaults.
-// Without a timeout in the configuration, newTransport sets one.
 type Spec struct {
 	Host           string        `yaml:"host" doc:"name, address or alias of the ssh configuration; user@host:port also works"`
 	User           string        `yaml:"user" doc:"login name"`
@@ -107,8 +106,7 @@ type remote struct {
 	to *transport
 }
 
-// Caps returns the capabilities of the agent, with the host's address. Its facts are the server's version if ssh prints
-// it, the jump hosts, and the path and the system of the agent that the plan names. Empty facts are omitted.
+// Caps returns the capabilities of the agent, with the host's address, and facts about the connection.
 func (r *remote) Caps() iotax.MachineCaps {
 	c := r.Machine.Caps()
 	c.Address = r.to.settings["hostname"]

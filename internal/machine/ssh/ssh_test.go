@@ -828,7 +828,7 @@ func TestSSHPassword(t *testing.T) {
 }
 
 // With StrictHostKeyChecking=no, ssh connects to a host whose key differs from the known key. The host must not get the
-// password through the method password or keyboard-interactive.
+// password.
 func TestSSHPasswordIsNotForImpostors(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", "")
 	const secret = "open sesame"

@@ -90,7 +90,7 @@ func (s *Lima) create(name string) []string {
 	return append(a, s.Template)
 }
 
-// A limaInstance is an instance in which `limactl shell` runs commands.
+// limaInstance is an instance in which `limactl shell` runs commands.
 type limaInstance struct {
 	*remote.Machine
 	lima  tool
@@ -99,7 +99,7 @@ type limaInstance struct {
 	facts map[string]string
 }
 
-// A limaMade is an instance that was made for the run.
+// limaMade is an instance that was made for the run.
 type limaMade struct {
 	*limaInstance
 	started time.Time
@@ -109,7 +109,7 @@ type limaMade struct {
 }
 
 // Weakens returns the durability of the host's file system that contains the disk. For a directory that this host
-// shares at the same path, it returns the durability of that directory. On macOS, this is at most iotax.DriveCache:
+// shares at the same path, it returns the durability of that directory. On macOS, both are at most iotax.DriveCache:
 // with Lima's settings, neither QEMU nor Virtualization.framework makes the drive flush its cache.
 func (m *limaInstance) Weakens(path, fs string) iotax.Durability {
 	switch fs {

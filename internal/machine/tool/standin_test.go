@@ -24,7 +24,7 @@ import (
 	"iotax/internal/machine/ssh"
 )
 
-// TestMain lets the test binary replace tools that are not available on this host. Under the name of a tool, it accepts
+// TestMain lets the test binary replace tools that are not available on this host: under the name of a tool, it accepts
 // the command line of that tool. An SSH server on this host acts as the machine.
 func TestMain(m *testing.M) {
 	s := standin{os.Getenv("STANDIN_DIR"), os.Args[1:]}
@@ -73,7 +73,7 @@ func (s standin) exists(name string) error {
 	return nil
 }
 
-// note records the command line of a call, so that the test can check it.
+// note records the command line of a call for the test.
 func (s standin) note(tool string) {
 	f, err := os.OpenFile(filepath.Join(s.dir, "calls"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
@@ -248,7 +248,6 @@ func self() string {
 	return u.Username
 }
 
-// list prints the names of all instances.
 func (s standin) list() error {
 	all, err := filepath.Glob(s.at("*", "key"))
 	for _, k := range all {
@@ -381,7 +380,6 @@ func standIn(t *testing.T) standin {
 	return standin{dir: dir}
 }
 
-// calls returns the recorded command lines.
 func (s standin) calls(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(s.dir, "calls"))
@@ -391,7 +389,6 @@ func (s standin) calls(t *testing.T) string {
 	return string(b)
 }
 
-// left fails the test if instances still exist.
 func (s standin) left(t *testing.T) {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(s.dir, "iotax-*"))

@@ -73,7 +73,7 @@ func (s *Tart) Validate() error {
 }
 
 // durability returns the effect of a flush in the guest. Virtualization.framework flushes the drive's cache in mode
-// full, which is Tart's default, calls fsync(2) in mode fsync, and does nothing in mode none.
+// full, which is the default of Tart. It calls fsync(2) in mode fsync, and does nothing in mode none.
 func (s *Tart) durability() iotax.Durability {
 	d := iotax.Durable
 	for o := range strings.SplitSeq(s.RootDiskOpts, ",") {
@@ -113,7 +113,7 @@ func (s *Tart) start(name string) []string {
 	return append(a, name)
 }
 
-// A tartVM is a running clone.
+// tartVM is a running clone.
 type tartVM struct {
 	iotax.Machine
 	tart   tool
@@ -130,8 +130,8 @@ type tartVM struct {
 	err    error // error of tart run; valid once ended is closed
 }
 
-// Caps returns the capabilities of the connection. The machine is deleted after the run. With shared directories, the
-// target's files may be on this host and remain.
+// Caps returns the capabilities of a machine that is deleted after the run. With shared directories, the target's files
+// may be on this host and remain.
 func (v *tartVM) Caps() iotax.MachineCaps {
 	c := v.Machine.Caps()
 	c.Facts, c.Started, c.Boot, c.Weakens, c.Perishes = v.facts, v.began, v.boot, v.Weakens, !v.dirs
@@ -236,7 +236,7 @@ func openTart(ctx context.Context, s *Tart, o kind.Options) (_ iotax.Machine, er
 	return v, nil
 }
 
-// A named is a machine with another name.
+// named is a machine with another name.
 type named struct {
 	iotax.Machine
 	name string

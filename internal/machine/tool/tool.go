@@ -39,7 +39,6 @@ const (
 	toolFetch = time.Hour        // for a call that may download an image
 )
 
-// run runs the tool with a deadline and returns its standard output.
 func (t tool) run(ctx context.Context, limit time.Duration, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()

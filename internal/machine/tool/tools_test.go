@@ -51,9 +51,8 @@ func mustOpen(t *testing.T, k kind.Kind, spec plan.Spec) iotax.Machine {
 	return m
 }
 
-// suite runs the common tests of all machine kinds, and returns after the machines are closed. The patience allows for
-// a busy host and the two additional programs that each command starts. Only the test of lima runs the full suite,
-// because wsl runs commands in the same way, and tart runs them over SSH like kind ssh.
+// suite runs the common tests of all machine kinds, and returns after the machines are closed. Only lima runs them in
+// full, because wsl runs commands in the same way, and tart runs them over SSH like kind ssh.
 func suite(t *testing.T, brief bool, open func(t *testing.T) iotax.Machine) {
 	t.Helper()
 	t.Run("suite", func(t *testing.T) { machinetest.Run(t, open, machinetest.Options{Patience: time.Minute, Brief: brief}) })
@@ -174,8 +173,8 @@ func TestTart(t *testing.T) {
 	}
 }
 
-// Find finds an instance of a crashed run by its record in that run's directory. The record remains until the instance
-// is removed. Other instances stay.
+// leftover.Find finds an instance of a crashed run by its record in that run's directory. The record remains until the
+// instance is removed. Other instances stay.
 func TestLeftInstances(t *testing.T) {
 	s := standIn(t)
 	// The record is written before the instance is made. This instance can be neither made nor removed.

@@ -13,8 +13,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// WSL is the spec of kind wsl: a distribution of the Windows Subsystem for Linux. iotax runs on Windows, or inside
-// another distribution, where wsl.exe is also in the PATH.
+// WSL is the spec of kind wsl: a distribution of the Windows Subsystem for Linux. iotax runs on Windows or inside
+// another distribution.
 type WSL struct {
 	Distribution string `yaml:"distribution" doc:"name of the distribution; empty means the default one"`
 	User         string `yaml:"user" doc:"user to run as; empty means the distribution's default"`

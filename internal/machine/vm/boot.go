@@ -171,8 +171,8 @@ func (b *booting) devices(ctx context.Context) error {
 		if d.Disk != nil {
 			disk := qemu.Disk{Disk: *d.Disk, ID: d.ID, Shared: b.beside.root != nil}
 			if b.beside.root != nil && !disk.ReadOnly {
-				// A second guest gets an overlay of the first guest's disk. The overlay is deleted afterwards. The
-				// overlay is in the same directory, so that flushes have the same effect.
+				// Give a second guest an overlay of the first guest's disk. It is in the same directory, so that
+				// flushes have the same effect.
 				disk.Overlay = d.Disk.Path + "-" + filepath.Base(b.dir)
 				b.files = append(b.files, disk.Overlay)
 				if hint, err := overlay(ctx, d.Disk.Path, cmp.Or(d.Disk.Format, "raw"), disk.Overlay); err != nil {

@@ -32,8 +32,7 @@ type machine struct {
 	beside []*qemu.VM // running guests that Restart started
 }
 
-// Caps returns the capabilities of the connection and of QEMU. The target's files are removed with the guest, except
-// for files on shares, which iotax removes on this host.
+// Caps returns the capabilities of the connection and of QEMU.
 func (g *machine) Caps() iotax.MachineCaps {
 	c := g.Machine.Caps()
 	c.Perishes, c.Facts, c.Weakens, c.Processes = true, g.facts, g.Weakens, g.Processes
@@ -42,8 +41,7 @@ func (g *machine) Caps() iotax.MachineCaps {
 	return c
 }
 
-// Weakens returns the durability of disks that do not belong to a volume: an image's overlay, and the disks in the
-// plan key "args".
+// Weakens returns the durability of disks that do not belong to a volume, and iotax.Durable for file systems on shares.
 func (g *machine) Weakens(_, fs string) iotax.Durability {
 	if fs == "9p" || fs == "virtiofs" {
 		return iotax.Durable // the volume reports the durability of this host's directory
@@ -81,7 +79,7 @@ func (g *machine) Restart(ctx context.Context, root *iotax.Root) (iotax.Machine,
 	}})
 }
 
-// BootFiles returns the paths of the kernel, the initial RAM disk, the image, and the tools disk.
+// BootFiles returns the paths of the kernel, the initial RAM disk, the image, and the disk with the tools.
 func (g *machine) BootFiles() []string {
 	var files []string
 	for _, f := range []string{g.vm.Config.Kernel, g.vm.Config.Initrd, g.facts["image"]} {

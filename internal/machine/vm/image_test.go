@@ -44,8 +44,8 @@ chmod 700 /root/.ssh
 /usr/sbin/sshd -D -e
 `
 
-// image makes a disk with a small system that consists of this host's programs: dash, coreutils, OpenSSH. A
-// distribution's image would take minutes to make, and to boot under emulation.
+// image makes a disk with a small system that consists of this host's programs. A distribution's image would take
+// minutes to make, and to boot under emulation.
 func image(t *testing.T, key ssh.PublicKey) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
@@ -197,7 +197,7 @@ func TestQEMUImage(t *testing.T) {
 		disk := image(t, key)
 		use(t, disk, func(s *Spec) { s.Identity = id })
 
-		// A key with a passphrase is refused before the guest boots.
+		// A key with a passphrase is refused.
 		locked := filepath.Join(t.TempDir(), "locked")
 		if _, err := keygen(t.Context(), "-q", "-t", "ed25519", "-N", "secret", "-f", locked); err != nil {
 			t.Fatal(err)

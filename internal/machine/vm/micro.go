@@ -190,8 +190,7 @@ func (b *booting) awaitAnswer(ctx context.Context) (iotax.Phase, error) {
 	}
 }
 
-// askEvery is the pause between requests to a starting program. Under emulation, a request costs the guest about 0.5
-// ms.
+// askEvery is the pause between requests to a starting program. Under emulation, a request costs the guest 0.5 ms.
 const askEvery = 20 * time.Millisecond
 
 // hint returns a hint for a micro-guest that did not start, or "".

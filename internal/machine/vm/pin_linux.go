@@ -20,8 +20,7 @@ type pinning struct {
 	pid              int // of the guest's QEMU
 }
 
-// pinned contains the pids of the pinned guests. moveRest does not move these processes. When undo removes the last
-// pid, it releases the CPUs.
+// pinned contains the pids of the pinned guests, which moveRest does not move.
 var pinned struct {
 	sync.Mutex
 	guests map[int]bool
@@ -73,8 +72,8 @@ func lastCPUs(n int) (*pinning, error) {
 	return newPinning(cpus[len(cpus)-n:])
 }
 
-// pin moves the guest's process to the guest's CPUs, and this process and its other children to the remaining CPUs.
-// Later children inherit these CPUs.
+// pin moves the guest's process to the guest's CPUs, and this process and its descendants, except other guests, to the
+// remaining CPUs. Later children inherit these CPUs.
 func (p *pinning) pin(guest int) error {
 	pinned.Lock()
 	defer pinned.Unlock()

@@ -24,8 +24,8 @@ func affinity(t *testing.T, pid int) string {
 	return cpuList(&s)
 }
 
-// A pinned guest runs on its CPUs, and other processes of iotax on the remaining CPUs. After the guest has closed, all
-// of them may use all CPUs.
+// A pinned guest runs on its CPUs, and other processes of iotax on the remaining CPUs. After the guest has closed,
+// these processes may use all CPUs again.
 func TestPin(t *testing.T) {
 	long.Test(t)
 	var all unix.CPUSet

@@ -306,7 +306,7 @@ func fioIOPS(t *testing.T, out string) float64 {
 	return r.Jobs[0].Read.IOPS
 }
 
-// TestQEMUDevices uses every bus, disk format and share type in one guest.
+// TestQEMUDevices uses disks and shares of several types in one guest.
 func TestQEMUDevices(t *testing.T) {
 	long.Test(t)
 	dir := t.TempDir()

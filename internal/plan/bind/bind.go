@@ -29,7 +29,7 @@ func (l Label) String() string { return l.Key + "=" + l.Value }
 // A Variant is a spec bound with one value of every axis.
 type Variant struct {
 	Spec   Spec
-	Failed bool // binding the spec reported an error
+	Failed bool // binding reported an error
 	Labels []Label
 	Subst  map[*syntax.Node]*syntax.Node // each axis list → its chosen value
 }
@@ -107,8 +107,8 @@ func (b *Binder) structAxes(list []Field, optioner bool, prefix string, val *syn
 }
 
 // Expand returns every combination of the axis values. The first axis varies slowest. Without axes it returns one empty
-// combination. If an axis is empty or repeats a value, or if there are more than limit combinations, Expand reports an
-// error and returns false.
+// combination. If an axis is empty or repeats a value, or if there are more than `limit` combinations, Expand reports
+// an error and returns false.
 func (b *Binder) Expand(axes []Axis, limit int) ([][]*syntax.Node, bool) {
 	combos := [][]*syntax.Node{nil}
 	for _, a := range axes {
@@ -274,8 +274,8 @@ func checkWords(spec Spec) error {
 	return nil
 }
 
-// Explain reports an error of a spec. The error points to `value` if that is not nil. Otherwise it points to the field
-// of mapping that err names, or else to `itself`.
+// Explain reports an error of a spec. The error points to `value`, or if that is nil, to the field of mapping that err
+// names, or else to `itself`.
 func (b *Binder) Explain(v *Variant, itself, value, mapping *syntax.Node, err error) {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range many.Unwrap() {

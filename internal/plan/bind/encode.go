@@ -83,7 +83,7 @@ func (e *Encoder) Spec(kind string, spec, fresh Spec) *syntax.Node {
 }
 
 // Fields encodes a struct. It omits nil pointers, and fields that are empty both in v and in fresh, which contains the
-// defaults. A plan without these fields reads back as the same struct.
+// defaults.
 func (e *Encoder) Fields(v, fresh reflect.Value) *syntax.Node {
 	n := &syntax.Node{Kind: syntax.MappingNode}
 	list, _ := Fields(v.Type())

@@ -92,7 +92,7 @@ func IsText(t reflect.Type) bool {
 	return true
 }
 
-// Elem returns the struct type of the pointer that Kind.New returns.
+// Elem returns the struct type to which a spec points.
 func Elem(spec any) reflect.Type {
 	t := reflect.TypeOf(spec)
 	if t != nil && t.Kind() == reflect.Pointer {

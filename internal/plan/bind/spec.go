@@ -12,7 +12,7 @@ import (
 // machine, volume and workload list their kinds.
 type Kind struct {
 	Name string
-	Doc  string      // one sentence for the schema and for error messages
+	Doc  string      // one sentence for the schema and error messages
 	New  func() Spec // returns a new spec with the defaults; see "Specs" below
 
 	// On lists the kinds of machine that support this kind of volume (a guest's disk needs qemu). nil means any.
@@ -22,10 +22,9 @@ type Kind struct {
 	// measured. It is 0 for workloads that run for a fixed time.
 	Assumed time.Duration
 
-	// Spread may return a key and several values. The binder then treats the plan as if it gave this list of values to
-	// the key, for example all nodes of a cluster. fields contains the keys of the spec whose value is a single word.
-	// If Spread is nil or returns an empty key, the binder uses the plan as written. The error may be a *FieldError
-	// with a hint.
+	// Spread may return a key and several values, for example all nodes of a cluster. The binder then binds the spec as
+	// if the plan gave the key this list of values. fields contains the keys of the spec whose value is a single word.
+	// Spread may be nil, or return an empty key to change nothing. The error may be a *FieldError with a hint.
 	Spread func(fields map[string]string) (key string, values []string, err error)
 }
 
@@ -37,11 +36,10 @@ type Kind struct {
 //
 // and one of these types: string, bool, integer, float, Size, Duration, Percent, another type that implements
 // encoding.TextUnmarshaler and TextMarshaler, a pointer to one of these (nil if not set), a slice of them, a
-// map[string]string, or a struct of such fields. Embedded structs are flattened. If the field is not a slice, a
-// list is a matrix axis: the binder expands it, and each spec gets one value.
+// map[string]string, or a struct of such fields. Embedded structs are flattened. A list for a field that is not a slice
+// is a matrix axis: each spec gets one of its values.
 
-// A Scalar is a spec, or a struct in a spec, that can also be written as one word (`dir: /var/tmp`). The binder detects
-// a Scalar by its type, like encoding.TextUnmarshaler.
+// A Scalar is a spec, or a struct in a spec, that can also be written as one word (`dir: /var/tmp`).
 type Scalar interface {
 	SetScalar(string) error
 }
@@ -65,16 +63,16 @@ func (e *FieldError) Error() string {
 	return s
 }
 
-// A Part is one of the workloads that Traits.Split returns for a spec. Split is called once on a valid spec. Its
-// argument dir is the directory that relative paths in the spec refer to. A part must not split again, because the
-// resolved plan contains the parts. If Split returns a *FieldError, the error points to that field of the plan.
+// A Part is one of the workloads that Traits.Split returns for a valid spec. The argument dir of Split is the directory
+// that relative paths in the spec refer to. A part must not split again, because the resolved plan contains the parts.
+// If Split returns a *FieldError, the error points to that field of the plan.
 type Part struct {
 	Spec  Spec
 	Label Option // distinguishes the part in its name and labels; zero for a single part
-	Name  string // name of the part if the plan was given as command-line words; "" keeps the name of the workload
+	Name  string // name of the part of a workload that the command line gives; "" keeps the name of the workload
 }
 
-// A Spec contains the settings of a machine, target or workload. It is a pointer to a struct with fields (see above).
+// A Spec contains the settings of a machine, volume or workload. It is a pointer to a struct (see above).
 type Spec interface {
 	// Validate reports errors that the types of fields cannot express. A *FieldError points to the field, and
 	// errors.Join combines several. Validate may set defaults that depend on other fields.
@@ -90,8 +88,7 @@ func (Plain) Validate() error { return nil }
 
 func (Plain) Traits() Traits { return Traits{} }
 
-// Traits describes the properties of a spec that the packages `plan` and `run` and the commands use. A zero field does
-// not apply.
+// Traits describes optional properties of a spec. A zero field does not apply.
 type Traits struct {
 	// For any spec:
 
@@ -156,8 +153,8 @@ type Served struct {
 	Peers        []string // other machines, for example those with replicas
 }
 
-// Gather names the targets of a spec that consists of other targets. The workload runs at several of them at
-// the same time. If Doing is set, another workload runs as noise.
+// Gather names the targets that a volume consists of. The workload runs on several of them at the same time. If Doing
+// is set, another workload runs as noise.
 type Gather struct {
 	Together    []string                     // targets that run the measured workload
 	SetTogether func(targets []string) error // sets the resolved targets; may reject them with a *FieldError

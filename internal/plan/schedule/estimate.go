@@ -85,9 +85,8 @@ type Costs struct {
 }
 
 // Estimate returns the shortest and the longest duration of a run of the plan, and the largest number of rounds of
-// every workload. It does not include repeated rounds. For a workload that ends by itself it uses the assumed time of
-// its kind. A workload at a single target without expectations compares nothing and stops at the minimum number of
-// rounds. The estimate includes at least one round, even if that round exceeds the budget.
+// every workload, without repeated rounds. A workload at a single target without expectations stops at the minimum
+// number of rounds. The estimate includes at least one round, even if that round exceeds the budget.
 func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 	m := p.Measure
 	each := make([]time.Duration, len(p.Workloads)) // a round of a workload
@@ -107,7 +106,7 @@ func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 		}
 	}
 	start := func(round int) int { return stat.StartOf(round, m.Rounds.Max, m.Starts()) }
-	opening := func(n int) time.Duration { // time to open and close everything for n rounds; each start opens everything before its first round
+	opening := func(n int) time.Duration { // time to open and close everything for n rounds
 		return mul(c.Open, 1+max(0, start(max(0, n-1))-start(had)))
 	}
 	after := func(n int) time.Duration {
@@ -138,7 +137,7 @@ func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 	return min(most, after(max(next, min(m.Rounds.Min, m.Rounds.Max)))), most, rounds
 }
 
-// A Slot is a round in the schedule.
+// A Slot is a round of a workload in the schedule.
 type Slot struct {
 	Round    int      `json:"round"` // from 0
 	Workload string   `json:"workload"`
@@ -146,8 +145,7 @@ type Slot struct {
 	Targets  []string `json:"targets"` // in trial order
 }
 
-// Slots returns n rounds of every workload in the order of a run in which no workload finishes early. The
-// workloads alternate, round by round.
+// Slots returns n rounds of every workload, in the order of a run in which no workload finishes early.
 func Slots(p *plan.Plan, n int) []Slot {
 	var out []Slot
 	for round := range max(0, n) {

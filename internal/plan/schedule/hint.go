@@ -12,10 +12,9 @@ import (
 
 var flagged = regexp.MustCompile("`--(trial|rounds) ([0-9a-z]+)(?:\\.\\.([0-9]+))?`")
 
-// Workable changes the flags in a hint so that they work for p. It raises the values of `--trial 10s` and `--rounds
-// 12..60` above those of p. If p has a fixed protocol, it adds --protocol adaptive. If p's budget is too small for the
-// new values, it adds a --budget. The result depends only on p and hint, so that a hint is the same in all trials of a
-// run.
+// Workable changes --trial and --rounds in a hint so that they work for p: it raises their values above those of p, and
+// adds the flags that the new values need. The result depends only on p and hint, so that a hint is the same in all
+// trials of a run.
 func Workable(p *plan.Plan, hint string) string {
 	return flagged.ReplaceAllStringFunc(hint, func(flag string) string {
 		m := flagged.FindStringSubmatch(flag)

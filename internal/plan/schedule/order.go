@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// Order returns the order of n targets in a round. It draws a random permutation of 0…n−1 for each pair of
-// rounds, 2i and 2i+1. The second round of the pair uses it in reverse. A drift that is linear in time then
-// has the same mean effect on every target and cancels. The order depends only on the arguments. Use a
-// different seed for each workload.
+// Order returns the order of n targets in a round: a random permutation for each pair of rounds, which the second round
+// reverses. A drift that is linear in time then has the same mean effect on every target. The order depends only on the
+// arguments. Use a different seed for each workload.
 func Order(seed uint64, n, round int) []int {
 	if n <= 0 {
 		return nil
@@ -22,9 +21,8 @@ func Order(seed uint64, n, round int) []int {
 	return order
 }
 
-// RoundSeed returns the seed of the random offsets of one round of a workload. It is the same for all targets and
-// differs between rounds. Its range is 1 to 2⁵³−1, so that JSON readers that store numbers as doubles keep it exact. It
-// is never 0, because 0 requests a random seed.
+// RoundSeed returns the seed of the random offsets of one round of a workload, for all targets. It is between 1 and
+// 2⁵³−1: 0 requests a random seed, and JSON readers that store numbers as doubles keep the seed exact.
 func RoundSeed(seed uint64, workload string, round int) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(workload)) // never fails

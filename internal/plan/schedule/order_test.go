@@ -53,8 +53,7 @@ func TestOrderStays(t *testing.T) {
 	}
 }
 
-// All permutations of three targets are about equally frequent over pairs of rounds, so no target is always
-// early.
+// All permutations of three targets are about equally frequent over pairs of rounds.
 func TestOrderIsEven(t *testing.T) {
 	const pairs = 6000
 	count := map[string]int{}

@@ -17,8 +17,8 @@ import (
 // schema from the Go types of the kinds. The schema does not cover references between entries or the rules in a spec's
 // Validate.
 //
-// Of uses the types of the jsonschema package but not its reflector. The reflector cannot see in the Go types
-// that kinds are keys, that fields accept lists as axes, and that scalars have shorthands.
+// Of does not use the jsonschema package's reflector, because the Go types do not show that kinds are keys, that fields
+// accept lists as axes, and that scalars have shorthands.
 func Of(k plan.Kinds) ([]byte, error) {
 	s := schemer{defs: jsonschema.Definitions{}}
 	root := object("what is compared, under which workloads, and how it is measured")

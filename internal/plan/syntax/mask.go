@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// secret matches the password in a URL or in similar text, so that the password can be hidden.
+// secret matches the password in a URL, so that the password can be hidden.
 var secret = regexp.MustCompile(`://[^/?#]*?:([^/?#]*)@`)
 
 // Password matches the password in a URL, so that a plan with a password can be rejected. Blanks and quotes end the

@@ -108,10 +108,9 @@ func (w *Watcher) read() reading {
 	return reading{ran, slept, w.clock.waits()}
 }
 
-// between returns the pause between two ticks, if there was one. A process that waits for a CPU also ticks late, by
-// seconds if it is niced. That is not a pause, so the function subtracts the time in which the ticking thread waited
-// for a CPU. The ticking thread may also have waited for another thread that waited for a CPU: Go's scheduler runs at
-// most one thread per CPU, and a thread keeps its slot while it waits. So a late tick counts as a stop only if at least
+// between returns the pause between two ticks, if there was one. A process that waits for a CPU also ticks late. That
+// is not a pause, so `between` subtracts the time in which the ticking thread waited for a CPU. Go's scheduler may also
+// have made that thread wait for another thread that waited for a CPU. So a late tick counts as a stop only if at least
 // Least remains after the longest wait of another thread is subtracted.
 func between(a, b reading) (p Pause, ok bool) {
 	slept := b.slept - a.slept

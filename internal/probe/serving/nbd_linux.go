@@ -21,9 +21,9 @@ const (
 	lastChunk      = 1 << 16 // flag of a chunk, in the first 8 bytes
 )
 
-// A tally is the value in the kernel's map of requests. Sum is the sum of the points in time of all replies minus the
-// sum of those of all requests, in ns of CLOCK_MONOTONIC, modulo 2^64. Sum plus Open times the current time is
-// therefore the total time that the requests have spent at the server.
+// A tally is the value in the kernel's map of requests. Sum is the sum of the times of all replies minus the sum of the
+// times of all requests, in ns of CLOCK_MONOTONIC, modulo 2^64. Sum plus Open times the current time is therefore the
+// total time that the requests have spent at the server.
 type tally struct {
 	Sum      uint64
 	Open     int64 // requests without a reply

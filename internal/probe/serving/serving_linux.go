@@ -22,7 +22,7 @@ const (
 )
 
 // waits lists the calls in which a server waits. It includes read and readv, because a server uses them on sockets,
-// pipes and eventfds. A server reads files with pread.
+// pipes and eventfds. Servers other than sftp-server read files with pread.
 var waits = []int{unix.SYS_READ, unix.SYS_READV, unix.SYS_PPOLL, unix.SYS_PSELECT6, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2, unix.SYS_FUTEX,
 	unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_SIGSUSPEND, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_RECVFROM,
 	unix.SYS_RECVMSG, unix.SYS_RECVMMSG, unix.SYS_WAIT4, unix.SYS_WAITID, unix.SYS_RESTART_SYSCALL,
@@ -209,8 +209,7 @@ func sum(threads, tallies *ebpf.Map) (t Times, err error) {
 	return t, err
 }
 
-// license is the license of the programs. The kernel permits only programs with a GPL-compatible license to read
-// memory.
+// license must be GPL-compatible, because the kernel permits only such programs to read memory.
 const license = "Dual BSD/GPL"
 
 // A program runs at a raw tracepoint.
@@ -345,9 +344,9 @@ func atEntry(processes, threads int, by Protocol) asm.Instructions {
 	return append(append(code, account()...), create(threads)...)
 }
 
-// interrupted lists the results of a call that a signal interrupted and that is restarted: -EINTR, and the kernel's
-// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND and ERESTART_RESTARTBLOCK. A thread that is stopped before the restart
-// still counts as waiting.
+// interrupted lists the results of a call that a signal interrupted: -EINTR, and the kernel's ERESTARTSYS,
+// ERESTARTNOINTR, ERESTARTNOHAND and ERESTART_RESTARTBLOCK. A thread that is stopped before a restart still counts as
+// waiting.
 var interrupted = []int32{-int32(unix.EINTR), -512, -513, -514, -516}
 
 // atReturn returns the program for sys_exit(regs, result).

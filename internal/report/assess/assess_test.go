@@ -416,7 +416,6 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// The sentences about the network's rate and the fast path draw the right conclusions.
 func TestLimitsAndPaths(t *testing.T) {
 	for share, want := range map[float64]string{.9: "the network is the limit.", .3: "the network is not the limit.", .7: "bandwidth.", 1.2: "more than the line carries"} {
 		run, trials := reporttest.RunOf(8, reporttest.ReadMetrics, reporttest.Reads("disk", 1, nil), reporttest.CellSpec{Target: "s3", Workload: "get", Values: map[string]float64{"download.bandwidth": 1e6 * share}},

@@ -63,8 +63,7 @@ func (a *assessing) causes(cells []assessed) ([]Cause, []int) {
 	return out, slices.Compact(notes)
 }
 
-// why returns the reasons for a cell's result. A finding that the reference has too is not a reason. For the findings
-// that count, see found.
+// why returns the reasons for a cell's result. A finding that the reference has too is not a reason.
 func (a *assessing) why(c assessed) []reason {
 	if known, ok := a.reasons[c.r]; ok {
 		return known
@@ -315,8 +314,8 @@ func copiesText(n int) string {
 	return fmt.Sprintf("%d copies", n)
 }
 
-// lines adds sentences about shares. It omits a share of a network's rate that allows a conclusion about a loss: see
-// findReasons.
+// lines adds sentences about shares. It omits a share of a network's rate that explains a loss, because findReasons
+// reports it.
 func (a *assessing) lines(cells []assessed) {
 	open := Sentence{Kind: SaysUnsure}
 	var parts []string
@@ -414,11 +413,10 @@ func ofLine(i stat.Interval) (text string, sure bool) {
 	return "whether the network is the limit is not decided", false
 }
 
-// fastPath is the minimum speed-up of a repeated operation that indicates the fast path. The fast path reuses the
-// result of the first operation.
+// fastPath is the minimum speed-up of a repeated operation that indicates the fast path.
 const fastPath = 10
 
-// paths adds a sentence for each cell with a repeated operation. It states whether the repetition took the fast path.
+// paths adds a sentence for each cell with a repeated operation.
 func (a *assessing) paths() {
 	for _, w := range a.Workloads() {
 		for _, t := range a.Targets() {

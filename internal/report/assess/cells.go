@@ -14,8 +14,8 @@ import (
 	"iotax/stat"
 )
 
-// answer returns the answer in a sentence: the largest confirmed loss, otherwise the largest gain, otherwise that no
-// difference was found or that the comparisons are undecided, otherwise why nothing can be compared.
+// answer returns the first sentence: the largest confirmed loss, otherwise the largest gain, otherwise why there is
+// neither.
 func (a *assessing) answer(cells []assessed) (out Sentence) {
 	var worst, best *assessed
 	counts := map[stat.Verdict]int{}

@@ -122,8 +122,7 @@ func (a *assessing) sum(cells []assessed) {
 	a.say(Sentence{Kind: SaysSum, Text: text})
 }
 
-// memory adds a sentence about each reference target whose data comes from the memory of the underlying machine, not
-// from a device.
+// memory adds a sentence about each reference target whose data comes from the memory of the underlying machine.
 func (a *assessing) memory(cells []assessed) {
 	var told []string
 	for _, c := range cells {

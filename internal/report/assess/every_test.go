@@ -37,7 +37,7 @@ func answerCases() map[string]assessCase {
 		return func(r *iotax.Run, _ []*iotax.Trial) { r.Targets = change(r.Targets) }
 	}
 	volatile := targets(func(ts []iotax.TargetInfo) []iotax.TargetInfo { ts[1].Durability = iotax.Volatile; return ts })
-	// The target disk reaches 10,000 IOPS. The target "a" reaches about 9,500, with noise.
+	// The target `disk` reaches 10,000 IOPS. The target `a` reaches about 9,500, with noise.
 	expecting := func(limits ...string) func(*iotax.Run, []*iotax.Trial) {
 		return func(r *iotax.Run, _ []*iotax.Trial) {
 			r.Presentation = &iotax.Presentation{}
@@ -125,7 +125,7 @@ func TestEveryAnswer(t *testing.T) {
 }
 
 // everySentence lists the text of each possible sentence or part of a sentence as it is in the source, the case in
-// which it must appear, and a similar case in which it must not. TestEverySentence collects the cases.
+// which it must appear, and a similar case in which it must not.
 var everySentence = []struct{ says, stands, silent string }{
 	{"The expectation is %s.", "answer/expectation", "answer/expected and no trial"},
 	{"All %d expectations are met.", "answer/met", "answer/expectation"},

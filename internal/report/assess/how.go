@@ -163,8 +163,7 @@ func Job(r *report.Report) string {
 // mostValues is the maximum number of values of an option that Job lists.
 const mostValues = 6
 
-// size returns the value of the option size in job, the options of a job as a JSON object. It returns "" if the size is
-// unknown.
+// size returns the option size of a job, or "" if it is unknown. job contains the job's options as a JSON object.
 func size(job string) string {
 	var options map[string]string
 	if json.Unmarshal([]byte(job), &options) != nil { // not written by iotax

@@ -49,8 +49,8 @@ func (a *assessing) of(x, y way, alpha float64) (stat.Interval, bool) {
 }
 
 // fastestParts adds a sentence for each group of comparable uploads, about the combination of part size and concurrency
-// that is fastest. It also names the combinations that may be as fast. Because of a Bonferroni correction, all
-// intervals of a sentence contain their true ratios at the same time with a probability of at least 1 − α.
+// that is fastest. It also names the combinations that may be as fast. The intervals of a sentence have a joint
+// confidence level of 1 − α (Bonferroni).
 func (a *assessing) fastestParts() {
 	all := a.ways("object", iotax.ValueUploadBandwidth, iotax.FactPart)
 	for _, t := range a.Targets() {

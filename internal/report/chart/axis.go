@@ -94,7 +94,6 @@ func Multiples(lo, hi float64) (a Axis, percent []Tick) {
 
 func (a Axis) ok() bool { return finite(a.Lo, a.Hi) && a.Hi > a.Lo && (!a.Log || a.Lo > 0) }
 
-// has reports whether v is within the range of the axis.
 func (a Axis) has(v float64) bool { return v >= a.Lo && v <= a.Hi }
 
 // at returns the position of v between `from` and `to`. It returns NaN if v has no position.

@@ -1,9 +1,8 @@
 // Package chart draws every chart of iotax: lines on two axes (Plot), marks, bars and dots in rows (Rows), and flame
-// graphs (Flame). The caller passes numbers with their labels. The package does not depend on what the numbers mean.
+// graphs (Flame).
 //
-// A drawing is a list of shapes. On a page, CSS classes set the colours, so that the same drawing works in light and
-// dark themes and in print. SVG and PNG files use the colours of the light theme. Sizes are in pixels at the drawing's
-// nominal width.
+// On a page, CSS classes set the colours, so that the same drawing works in light and dark themes and in print. SVG and
+// PNG files use the colours of the light theme. Sizes are in pixels at the drawing's nominal width.
 package chart
 
 import (
@@ -26,8 +25,7 @@ const perChar = 7.3
 // Hue returns the name of the colour of target k.
 func Hue(k int) string { return "h" + strconv.Itoa(((k%Hues)+Hues)%Hues) }
 
-// dash returns the stroke-dasharray of target k, or "" for a solid line. Targets k and k+Hues, which have the same
-// colour, get different dashes.
+// dash returns the stroke-dasharray of target k, or "" for a solid line.
 func dash(k int) string {
 	return []string{"", "", "7 3", "2 2.5", "", "9 3 2 3", "5 2", "2 4"}[(((k+2*(k/Hues))%Hues)+Hues)%Hues]
 }

@@ -121,7 +121,6 @@ func (p Plot) draw() *canvas {
 	return c
 }
 
-// heat returns the class of a shade.
 func heat(level int) string { return "heat" + strconv.Itoa(level) }
 
 // patches draws all patches of a level as one shape. This keeps pages small.

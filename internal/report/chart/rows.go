@@ -42,9 +42,9 @@ type Row struct {
 	Joined               bool // draws a vertical line from the row above to this row, at From
 }
 
-// Rows draws marks, bars or dots on a common horizontal axis. In drawings at least Wide pixels wide, names and
-// numbers are at the sides, otherwise above each row. Drawings with Ends have their axis at the top, where it is seen
-// first, and another one at the bottom if they are tall. Other drawings have it at the bottom, without its label.
+// Rows draws marks, bars or dots on a common horizontal axis. In drawings at least Wide pixels wide, names and numbers
+// are at the sides, otherwise above each row. With Ends, the axis is at the top, and tall drawings have another one at
+// the bottom. Without Ends, it is at the bottom, without its label.
 type Rows struct {
 	Title, Desc string
 	Width       float64 // 0 means the constant Width

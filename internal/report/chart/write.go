@@ -271,7 +271,6 @@ func (s shape) svg(b *strings.Builder, attributes string) {
 	}
 }
 
-// d returns the path in SVG path syntax.
 func (s shape) d() string {
 	var b strings.Builder
 	joined := false
@@ -305,13 +304,11 @@ func px(x float64) string { return strconv.FormatFloat(math.Round(x*10)/10, 'f',
 
 func num(x float64) string { return strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64) }
 
-// PNGScale is the number of PNG pixels per pixel of the drawing. At 2, the image is sharp on high-resolution screens,
-// and in print at a width of 15 cm.
+// PNGScale is the number of PNG pixels per pixel of the drawing.
 const PNGScale = 2
 
-// WritePNG writes a drawing as a PNG file, for chats and slides that do not accept SVG. The font contains Latin, Greek
-// and Cyrillic letters. Characters that it lacks appear as boxes. WritePNG returns ErrNothing if there is nothing to
-// draw.
+// WritePNG writes a drawing as a PNG file. The font contains Latin, Greek and Cyrillic letters. Other characters appear
+// as boxes. WritePNG returns ErrNothing if there is nothing to draw.
 func WritePNG(w io.Writer, f File) error {
 	c := f.draw()
 	if c == nil {
@@ -331,7 +328,6 @@ func WritePNG(w io.Writer, f File) error {
 	return dc.EncodePNG(w)
 }
 
-// fontFaces returns the regular and the bold font.
 func fontFaces() (faces [2]font.Face, err error) {
 	for i, ttf := range [][]byte{liberationsansregular.TTF, liberationsansbold.TTF} {
 		parsed, err := opentype.Parse(ttf)

@@ -11,9 +11,8 @@ import (
 	"iotax/stat"
 )
 
-// answer summarizes the comparison in a sentence: the largest confirmed loss, otherwise the largest gain. If there is
-// neither, it reports that nothing changed, that no change was found yet, that nothing can be judged, or that the runs
-// have nothing in common.
+// answer summarizes the comparison in a sentence: the largest confirmed loss, otherwise the largest gain, otherwise why
+// there is neither.
 func (c *Comparison) answer() string {
 	var best *Change
 	worst := c.worst()
@@ -117,7 +116,6 @@ func (c *Comparison) changeSentence(r *Change) string {
 		r.words().Interval(r.Judged(c.By).Interval))
 }
 
-// words returns the words for the two directions of the change.
 func (r *Change) words() format.Contrast { return format.ContrastOf(r.Metric, r.Better, r.Unit) }
 
 // RunLine identifies a run by its id, name, start time and rounds, and adds the status of a run that is not done.

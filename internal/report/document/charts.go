@@ -61,7 +61,7 @@ func ratioRow(name string, i *stat.Interval, v stat.Verdict) chart.Row {
 	return r
 }
 
-// forestRow returns a row of a forest plot, with the texts for both of its views: multiples, and percentages of the
+// forestRow returns a row of a forest plot. Its texts are for both views of the plot: multiples, and percentages of the
 // baseline.
 func forestRow(name string, i *stat.Interval, v stat.Verdict, words format.Contrast) chart.Row {
 	r := ratioRow(name, i, v)
@@ -104,8 +104,8 @@ func forest(title string, rows []chart.Row, margin, lo, hi float64, width float6
 		Ends: [2]string{"← worse", "better →"}, Heads: heads}
 }
 
-// Forest returns the plot of all ratios of a report, ordered within each section from the largest loss to the smallest.
-// It returns nil if there are no ratios.
+// Forest returns the plot of all ratios of a report. Each section goes from the largest loss to the smallest. Forest
+// returns nil if there are no ratios.
 func Forest(r *report.Report, width float64) *chart.Rows {
 	var rows []chart.Row
 	for _, s := range r.Sections {
@@ -133,8 +133,8 @@ func Forest(r *report.Report, width float64) *chart.Rows {
 	return forest("Ratio of each target to the baseline", rows, r.Margin, lo, hi, width)
 }
 
-// Picture returns the forest plot as a file for documents and slides, with title, date, baseline and the warning about
-// emulated guests. If the report has no ratio, the error wraps chart.ErrNothing.
+// Picture returns the forest plot as a file for documents and slides, with the report's banner. If the report has no
+// ratio, the error wraps chart.ErrNothing.
 func Picture(r *report.Report) (chart.File, error) {
 	f := Forest(r, wideForest)
 	if f == nil {
@@ -184,7 +184,7 @@ func changeForest(title string, all []*compare.Comparison, at []map[compare.Cell
 	return forest(title, rows, all[0].Margin, lo, hi, width)
 }
 
-// huesOf assigns each target a colour for all drawings. The baseline gets the first colour.
+// huesOf gives each target one colour for all drawings. The baseline has the first colour.
 func huesOf(r *report.Report) map[string]int {
 	out := map[string]int{r.Baseline: 0}
 	for _, s := range r.Sections {
@@ -241,7 +241,7 @@ func trialsChart(r *report.Report, s *report.Section) block.Chart {
 		r.Counted() + " on top; the line is the median, the shade its interval."}
 }
 
-// part selects k of n items evenly: it reports whether item i, counted from 1, is selected.
+// `part` selects k of n items evenly: it reports whether item i, counted from 1, is selected.
 func part(i, n, k int) bool { return n <= k || i*k/n != (i-1)*k/n }
 
 func distributionCharts(d report.Distribution, hues map[string]int) (out []block.Chart) {
@@ -279,8 +279,7 @@ func distributionCharts(d report.Distribution, hues map[string]int) (out []block
 	return out
 }
 
-// inParts splits cells into groups that are small enough for their lines to be distinguished. Each group includes the
-// baseline.
+// inParts splits cells into groups small enough to distinguish their lines. Each group includes the baseline.
 func inParts[T any](cells []T, baseline func(T) bool) [][]T {
 	if len(cells) <= chart.Hues {
 		return [][]T{cells}
@@ -400,7 +399,7 @@ func secondTicks(most float64) (ticks []chart.Tick) {
 }
 
 // thinnedSeries returns a point for each value, at the middle of its interval. If there are more than `most` points, it
-// keeps only the minimum and the maximum of each group of neighbouring points, so that stalls remain visible.
+// keeps the minimum and the maximum of each group of neighbouring points, so that stalls remain visible.
 func thinnedSeries(s iotax.Series, most int) []chart.Point {
 	var all []chart.Point
 	from := 0.0
@@ -430,8 +429,8 @@ func thinnedSeries(s iotax.Series, most int) []chart.Point {
 	return out
 }
 
-// costCharts returns charts of the targets' speed, of the CPU time of this host per I/O, and of the memory of the
-// targets' servers, each with a bar for each target. It omits a chart without positive values.
+// costCharts returns bar charts of the targets' speed, host CPU time per I/O, and serving memory. It omits a chart
+// without positive values.
 func costCharts(c *report.Cost, hues map[string]int) (out []block.Chart) {
 	for _, q := range []struct {
 		label, unit, caption string
@@ -466,8 +465,8 @@ func costCharts(c *report.Cost, hues map[string]int) (out []block.Chart) {
 	return out
 }
 
-// waterfallChart draws a bar for each layer, which starts at the end of the previous bar, and a bar for the total. On
-// the logarithmic axis, the lengths of the layers' bars add up to that of the total.
+// waterfallChart draws a bar for each layer and one for the total. The bar of a layer starts at the end of the previous
+// one.
 func waterfallChart(w report.Waterfall, counted string) block.Chart {
 	d := chart.Rows{Title: "What each layer costs, " + format.Subject(w.Workload, w.Label), Zero: 1}
 	lo, hi, at := 1.0, 1.0, 1.0
@@ -544,8 +543,7 @@ func curveChart(c report.Curve, title string, hues map[string]int) block.Chart {
 	return block.Chart{Name: "load", Drawing: p, Caption: "Solid lines are means, dashed ones the 99th percentile."}
 }
 
-// scalingChart plots a metric against the number of clients. If more is better, a second line shows ideal scaling, in
-// which clients do not slow each other down.
+// scalingChart plots a metric against the number of clients. If more is better, a second line shows ideal scaling.
 func scalingChart(c report.Scaling, title string, hues map[string]int) block.Chart {
 	p := chart.Plot{Title: title, Height: 220, Desc: "The table holds the same numbers."}
 	hue := hues[c.Points[0].Target]
@@ -584,7 +582,6 @@ func scalingChart(c report.Scaling, title string, hues map[string]int) block.Cha
 	return block.Chart{Name: "clients", Drawing: p, Caption: "Upright lines are 95 % intervals."}
 }
 
-// bootChart draws a bar for each phase of a machine's boot.
 func bootChart(machine string, boot []iotax.Phase) block.Chart {
 	slices.SortFunc(boot, func(a, b iotax.Phase) int { return int(a.At - b.At) })
 	end := boot[len(boot)-1].At

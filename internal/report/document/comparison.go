@@ -25,8 +25,7 @@ const (
 	howCompared      = "How it was compared"
 )
 
-// ComparisonOptions selects the form of a comparison. Only a server sets Run, Trend and Other. Each of them may be nil
-// or "".
+// ComparisonOptions selects the form of a comparison. Run, Trend and Other are for servers, and may be nil or "".
 type ComparisonOptions struct {
 	Folded bool                                       // put details into folds, for a comment on a pull request
 	Short  string                                     // leave out details, and name this command, which prints them
@@ -35,8 +34,7 @@ type ComparisonOptions struct {
 	Other  string                                     // address of this page with verdicts about the other quantity: values or ratios to the baseline
 }
 
-// Comparison returns the document that compares one or more runs with the same run A: the answer, the gate, the rows,
-// the notes, and the differences between the runs.
+// Comparison returns the document that compares one or more runs with the same run A.
 func Comparison(all []*compare.Comparison, o ComparisonOptions) block.Document {
 	c := &comparison{all: all, ComparisonOptions: o}
 	for _, one := range all {
@@ -116,8 +114,8 @@ func (c *comparison) folded() []block.Block {
 	return append(out, block.Fold{Summary: howCompared, Blocks: []block.Block{c.sides(), c.method()}})
 }
 
-// short returns the form for a terminal: the important rows with their notes, some differences, and the command that
-// prints the rest.
+// short returns the form for a terminal: the important rows with their notes, some differences, and the command for the
+// rest.
 func (c *comparison) short() []block.Block {
 	shown := important(c.table, shortRows)
 	out := []block.Block{c.sides(), filled(shown)}
@@ -143,15 +141,15 @@ func (c *comparison) short() []block.Block {
 		block.Steps{Steps: []block.Step{{Name: "Details", Command: c.Short, About: strings.Join(left, ", ")}}})
 }
 
-// A detail is a part of a comparison's document. A page shows it below its heading, and a fold below its summary.
+// A detail is a part of a comparison's document, with a heading for pages and a summary for folds.
 type detail struct {
 	heading, summary string
 	block.Block
 	differences []string // between the environments of the runs
 }
 
-// details returns the parts below the shown rows: all rows if some are not shown, the notes, the cells that only one of
-// the runs has, and the differences between the environments of the runs.
+// details returns the parts below the shown rows: all rows if some are not shown, the notes, the cells that only one
+// run has, and the differences between the environments.
 func (c *comparison) details(shown block.Table, notes []block.Note) (out []detail) {
 	if n := len(c.table.Rows); len(shown.Rows) < n {
 		out = append(out, detail{"", "all " + format.Plural(n, "cell"), c.table, nil})
@@ -185,7 +183,6 @@ func (c *comparison) details(shown block.Table, notes []block.Note) (out []detai
 	return out
 }
 
-// chart returns the plot of all changes, or nil if there are no ratios.
 func (c *comparison) chart() []block.Block {
 	one := c.all[0]
 	what, favour := "B over A", "B"
@@ -205,7 +202,6 @@ func (c *comparison) chart() []block.Block {
 			". The shaded band is the margin of ± " + format.Percent(one.Margin) + "."}}}}
 }
 
-// method describes how the runs were compared.
 func (c *comparison) method() block.Paragraph {
 	text := c.all[0].Method()
 	if len(c.all) > 1 {
@@ -215,7 +211,7 @@ func (c *comparison) method() block.Paragraph {
 	return block.Paragraph{Text: text, Tone: block.Quiet}
 }
 
-// quiet lists texts in the tone Quiet. A page shows the first `shown` of them, and folds the others.
+// quiet lists texts in the tone Quiet. A page folds all but the first `shown` of them.
 func quiet(texts []string, shown int) block.List {
 	l := block.List{Shown: shown}
 	for _, s := range texts {
@@ -285,8 +281,7 @@ func notesOf(all []*compare.Comparison) (findings, numbered []block.Note, refs [
 	return findings, numbered, refs
 }
 
-// differences lists the facts that differ between the runs. From a long fact, it removes the words at the start and at
-// the end that are the same in both runs.
+// differences lists the facts that differ between the runs. It removes the common words at both ends of long facts.
 func differences(c *compare.Comparison) (out []string) {
 	for _, d := range c.Differences {
 		if ansi.StringWidth(d.A)+ansi.StringWidth(d.B) > longestFact {
@@ -309,8 +304,7 @@ func differences(c *compare.Comparison) (out []string) {
 	return out
 }
 
-// weightOf returns the weight of a row. Rows with the verdict "worse" have the largest weight, then rows with Lost set,
-// rows with "better", and rows whose verdict Holm's adjustment withdrew.
+// weightOf returns the weight of a row. Important rows have larger weights.
 func weightOf(r *compare.Change) float64 {
 	switch {
 	case r.Verdict == stat.Worse:
@@ -325,7 +319,7 @@ func weightOf(r *compare.Change) float64 {
 	return 0
 }
 
-// important returns the table with only the `most` rows that have the largest weights, in their original order.
+// important returns the table with only its `most` rows with the largest weights, in their original order.
 func important(t block.Table, most int) block.Table {
 	if len(t.Rows) <= most {
 		return t
@@ -355,7 +349,6 @@ func important(t block.Table, most int) block.Table {
 	return t
 }
 
-// cells returns a table with A's numbers next to those of the other runs.
 func cells(all []*compare.Comparison, at []map[compare.CellMetric]*compare.Change, refs []map[compare.CellMetric][]int,
 	trend func(compare.CellMetric) string) block.Table {
 	loss := slices.ContainsFunc(all, func(c *compare.Comparison) bool {

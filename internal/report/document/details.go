@@ -13,8 +13,7 @@ import (
 	"iotax/stat"
 )
 
-// detailed returns everything below the answer: sentences, tables, notes, and how the run was measured. p is nil unless
-// the document is a page.
+// detailed returns everything below the answer. p is nil unless the document is a page.
 func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block) {
 	if len(a.Sentences) > 1 {
 		l := block.List{}
@@ -107,7 +106,7 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 	return out
 }
 
-// shownFindings is the number of sentences that a page shows without unfolding.
+// shownFindings is the number of sentences that a page shows without a fold.
 const shownFindings = 5
 
 func sentenceTone(k assess.SentenceKind) block.Tone {
@@ -120,7 +119,7 @@ func sentenceTone(k assess.SentenceKind) block.Tone {
 	return block.Plain
 }
 
-// titled returns the table. If the table has a title, a heading with the title precedes it.
+// titled returns the table, below a heading if the table has a title.
 func titled(t block.Table) []block.Block {
 	if t.Title == "" {
 		return []block.Block{t}
@@ -128,8 +127,7 @@ func titled(t block.Table) []block.Block {
 	return []block.Block{block.Heading{Text: t.Title}, t}
 }
 
-// sections returns a table with a part for each metric of each workload. Rows are ordered from the smallest loss to
-// the largest.
+// sections returns a table with a part for each metric of each workload. Rows go from the smallest loss to the largest.
 func sections(r *report.Report, part []report.Section) block.Table {
 	lo, hi := r.RatioRange()
 	at := func(ratio float64) float64 { return (math.Log(ratio) - math.Log(lo)) / (math.Log(hi) - math.Log(lo)) }

@@ -36,7 +36,7 @@ func Folded(r *report.Report) block.Document {
 	return d
 }
 
-// first returns the answer, the warnings, and about `most` expectations, or all expectations if most is 0.
+// `first` returns the answer, the warnings, and about `most` expectations, or all expectations if most is 0.
 func first(r *report.Report, a assess.Assessment, most int) []block.Block {
 	out := []block.Block{block.Answer{Text: a.Answer()}}
 	if b := banner(r); b != nil {
@@ -88,7 +88,7 @@ func banner(r *report.Report) (out []string) {
 			served, at = append(served, c.r.Target), append(at, c.s.Workload)
 		}
 	}
-	if len(others) > 1 || len(others) == 1 && len(out)+len(served) > 0 { // summarize the other reasons in one line
+	if len(others) > 1 || len(others) == 1 && len(out)+len(served) > 0 {
 		others = []string{"Invalid for other reasons too: " + strings.Join(format.Cut(slices.Compact(slices.Sorted(slices.Values(names))), mostWarnings, "reason"), ", ") + " (--details)."}
 	}
 	out = append(out, others...)
@@ -101,8 +101,8 @@ func banner(r *report.Report) (out []string) {
 	return out
 }
 
-// lost returns a line with the number of trials for which `why` returns a reason, and the first of these reasons. It
-// returns nil if there are no such trials.
+// lost returns a line with the number of trials for which `why` returns a reason, and the first reason. It returns nil
+// if there are none.
 func lost(r *report.Report, how string, why func(*report.Trial) string) []string {
 	n, first := 0, ""
 	for _, t := range r.Trials {
@@ -119,7 +119,7 @@ func lost(r *report.Report, how string, why func(*report.Trial) string) []string
 	return []string{fmt.Sprintf("%d of %s %s. The first: %s", n, format.Plural(len(r.Trials), "trial"), how, first)}
 }
 
-// mostReason is the maximum width, in columns, of the reason in a line of lost.
+// mostReason is the maximum width of a reason in such a line, in columns.
 const mostReason = 160
 
 // A cell is a row of a report, with its section. The section may be nil for invalidBy and cached.
@@ -158,7 +158,8 @@ func (c cell) invalidBy(r *report.Report) string {
 // cached reports whether the cell is invalid because its data came from a cache.
 func (c cell) cached(r *report.Report) bool { return slices.Contains(atCaches, c.invalidBy(r)) }
 
-// mostLines is about the maximum number of lines in the short document for the layout's tables, and for expectations.
+// mostLines is the approximate maximum of lines for the layout's tables, and for the expectations, in the short
+// document.
 const mostLines = 15
 
 // Short returns the short document. A tight document has fewer notes, and mentions causes only in its line of warnings.
@@ -271,7 +272,7 @@ func circumstances(r *report.Report) string {
 	return strings.Join(parts, ", ") + "."
 }
 
-// mostWarnings is the maximum number of warnings, or of rules that make results invalid, that one line names.
+// mostWarnings is the maximum number of warnings, or of reasons for invalid results, in one line.
 const mostWarnings = 2
 
 // warnings lists the run's warnings in one line. It omits the rules in `shown` and `reported`.
@@ -330,7 +331,7 @@ func spent(r *report.Report) (all bool) {
 
 var planBudget = regexp.MustCompile(`(?m)^\s+budget: "?([0-9][0-9a-z.]*)`)
 
-// next returns the suggested commands as a block, or nil without suggestions.
+// `next` returns the suggested commands as a block, or nil without suggestions.
 func next(r *report.Report, details bool) []block.Block {
 	if s := steps(r, details); s != nil {
 		return []block.Block{block.Steps{Steps: s}}
@@ -338,7 +339,7 @@ func next(r *report.Report, details bool) []block.Block {
 	return nil
 }
 
-// steps returns the commands to suggest to the reader, each with a short description such as its contents or duration.
+// steps returns the commands to suggest, with short descriptions.
 func steps(r *report.Report, details bool) []block.Step {
 	if r.Run.ID == "" {
 		return nil
@@ -390,8 +391,8 @@ func steps(r *report.Report, details bool) []block.Step {
 
 var replaced = regexp.MustCompile(` --(trial|budget)[ =]\S+| (-q|-v|--quiet|--verbose|--json|--details)\b| (-o|--output|--format)[ =]('[^']*'|\S+)`)
 
-// again returns the command with flags in place of its own --trial and --budget, and without flags that affect only its
-// output. It puts the flags before the arguments of fio.
+// `again` returns the command with `flags` in place of its --trial and --budget, and without flags that only affect its
+// output. It puts `flags` before the arguments of fio.
 func again(command, flags string) string {
 	if command == "" {
 		return "the same command with " + flags
@@ -414,8 +415,8 @@ func about(d time.Duration) string {
 	return fmt.Sprintf("about %.0f h", math.Ceil(d.Hours()))
 }
 
-// reasons returns the notes of a run that measured nothing. If the answer already contains a note, reasons returns
-// only its hint.
+// reasons returns the notes of a run that measured nothing. Of a note that the answer contains, it returns only the
+// hint.
 func reasons(r *report.Report, answer string) (out []block.Block) {
 	var rest []block.Note
 	for _, n := range inOrder(r) {
@@ -433,7 +434,7 @@ func reasons(r *report.Report, answer string) (out []block.Block) {
 	return out
 }
 
-// notes returns all notes: those about the run, those about every row, and the numbered ones.
+// notes returns all notes of the report.
 func notes(r *report.Report) []block.Block {
 	items := inOrder(r)
 	if items == nil {
@@ -454,7 +455,7 @@ func inOrder(r *report.Report) (items []block.Note) {
 	return items
 }
 
-// Note converts a note of a report to a block.
+// Note converts a note of a report.
 func Note(n report.Note) block.Note {
 	tone := block.Quiet
 	switch n.Severity {

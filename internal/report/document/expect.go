@@ -10,8 +10,7 @@ import (
 	"iotax/internal/report/format"
 )
 
-// expectations returns the plan's expectations with the measured intervals. If most is not 0, it shows about that many
-// expectations and prefers the missed and undecided ones.
+// expectations returns the expectations with the measured intervals: about `most` of them, or all if most is 0.
 func expectations(r *report.Report, most int) []block.Block {
 	if r.Expected == nil || len(r.Trials) == 0 {
 		return nil

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	mostColumns = 4  // maximum number of workloads as columns; if there are more, targets become the columns unless they are at least as many
-	mostRows    = 12 // compared targets that remain as rows if there are at least two more: those with the largest losses
-	mostAcross  = 8  // the same for workloads as rows; small, because target names in the header take several lines
+	mostColumns = 4  // if there are more workloads than this, and more than targets, the workloads become the rows
+	mostRows    = 12 // compared targets as rows; if there are at least two more, the smallest losses are omitted
+	mostAcross  = 8  // the same for workloads as rows; fewer, because target names in the header take several lines
 	mostNotes   = 5
 	fewNotes    = 2 // maximum number of notes in a tight document
 	mostUnsure  = 2 // if at most this many cells are too noisy, their notes contain the interval; one more if only one target is compared
 )
 
-// matrix returns a table of the loss of each target under each workload, followed by the counts of verdicts and by
-// notes on cells. The table's rows are ordered from the smallest loss to the largest.
+// matrix returns a table of the loss of each target under each workload, with the smallest losses first. Below it are
+// the counts of verdicts and the notes on cells.
 func matrix(r *report.Report, a assess.Assessment, tight bool) []block.Block {
 	m := &making{Report: r, said: a.Sentences, cells: map[[2]string]cell{}, mostNotes: mostNotes}
 	if tight {
@@ -161,7 +161,7 @@ func shared(names []string) (words string, rest []string) {
 	return strings.TrimSpace(words), rest
 }
 
-// making holds the state of matrix while it builds the table.
+// making holds the state of matrix.
 type making struct {
 	*report.Report
 	said     []assess.Sentence
@@ -176,7 +176,7 @@ type making struct {
 	notes      []block.Note
 }
 
-// note adds a note and returns its number. Equal texts share a note. The last note that fits refers to --details, and
+// note adds a note and returns its number. Equal texts share a note. The last possible note refers to --details, and
 // all further texts get its number.
 func (m *making) note(text string) []int {
 	for _, n := range m.notes {

@@ -46,7 +46,7 @@ func Page(r *report.Report, trend func(compare.CellMetric) string) (block.Docume
 	return d, nil
 }
 
-// when returns the date, the duration and the status of the run, and its baseline.
+// `when` returns the date, the duration and the status of the run, and its baseline.
 func when(r *report.Report) string {
 	var parts []string
 	if !r.Run.Start.IsZero() {
@@ -64,8 +64,7 @@ func when(r *report.Report) string {
 	return strings.Join(parts, ", ")
 }
 
-// top returns the blocks that follow those of first: the machine, the job, the tiles, the next steps, and all ratios as
-// a plot and as a table.
+// `top` returns the blocks after those of `first`, up to the plot and the table of all ratios.
 func (p *page) top(r *report.Report, answer assess.Sentence) (out []block.Block) {
 	for _, s := range []string{assess.Environment(r), assess.Job(r)} {
 		if s != "" {
@@ -92,7 +91,7 @@ func (p *page) top(r *report.Report, answer assess.Sentence) (out []block.Block)
 		Key: verdictKeys, Views: []string{"× slower", "% of baseline"}}}}, p.overview(r))
 }
 
-// others lists the targets other than the baseline that ratios are relative to: "node-local export or guest ext4".
+// `others` lists the references of ratios other than the baseline: "node-local export or guest ext4".
 func others(r *report.Report) string {
 	var names []string
 	for _, s := range r.Sections {
@@ -105,8 +104,8 @@ func others(r *report.Report) string {
 	return strings.Join(format.Cut(names, format.Listed, "target"), " or ")
 }
 
-// tiles returns the tiles: the counts of verdicts on the deciding metrics, the largest loss as in the answer, the
-// number of rounds, and the findings of the checks. It returns nil without comparisons.
+// tiles returns the tiles: counts of verdicts, the largest loss, the number of rounds, and caveats. It returns nil
+// without comparisons.
 func tiles(r *report.Report, answer assess.Sentence) []block.Tile {
 	counts := map[stat.Verdict]int{}
 	total, cached, alike := 0, 0, true
@@ -190,7 +189,6 @@ func tiles(r *report.Report, answer assess.Sentence) []block.Tile {
 	return []block.Tile{worse, largest, measured, fair}
 }
 
-// count returns the number of notes by severity.
 func count(r *report.Report) map[iotax.Severity]int {
 	out := map[iotax.Severity]int{}
 	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
@@ -308,8 +306,7 @@ func (p *page) charts(r *report.Report, part []report.Section) (out []block.Bloc
 	return out
 }
 
-// secondary returns a table of the other metrics of a workload, with a row for each metric and a column for each
-// target.
+// secondary returns a table of a workload's other metrics, with a column for each target.
 func secondary(s *report.Section) block.Block {
 	t := block.Table{Head: []string{"median"}, Wraps: []int{0}}
 	at := map[string]int{}
@@ -356,7 +353,7 @@ func secondary(s *report.Section) block.Block {
 	return t
 }
 
-// facts returns the end of a page: boots, targets, the environment, and every trial.
+// facts returns the end of a page, from the boots to the trials.
 func (p *page) facts(r *report.Report) (out []block.Block) {
 	var targets []block.Block
 	var boots []block.Chart
@@ -404,7 +401,6 @@ func (p *page) facts(r *report.Report) (out []block.Block) {
 	return append(append(out, block.Heading{Text: "Trials", Sub: true}), everyTrial(r)...)
 }
 
-// pairs returns facts as a table.
 func pairs(m map[string]string) []block.Block {
 	t := block.Table{Head: []string{"fact", "value"}, Wraps: []int{0, 1}}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -419,8 +415,8 @@ func pairs(m map[string]string) []block.Block {
 // mostListed is the maximum number of trials that a page lists.
 const mostListed = 2000
 
-// listedTrials returns the trials for the table, in order of Seq. If there are too many, it prefers failed and
-// discarded trials, then early ones.
+// listedTrials returns at most mostListed trials, in order of Seq. It prefers failed and discarded trials, then early
+// ones.
 func listedTrials(all []*report.Trial) []*report.Trial {
 	if len(all) <= mostListed {
 		return all
@@ -487,7 +483,7 @@ func everyTrial(r *report.Report) (out []block.Block) {
 		format.Plural(len(r.Trials), "trial"), failed, discarded), Blocks: []block.Block{t}})
 }
 
-// with inserts a chart below the heading, which must be the first of the blocks. If p is nil or the chart has no
+// `with` inserts a chart after the heading, which must be the first of the blocks. If p is nil or the chart has no
 // drawing, it returns blocks unchanged.
 func (p *page) with(c block.Chart, blocks []block.Block) []block.Block {
 	if p == nil || c.Drawing == nil {
@@ -510,7 +506,7 @@ func (p *page) scaling(c report.Scaling, title string) (out block.Chart) {
 	return out
 }
 
-// notes returns all notes in a fold below a heading, or nil without notes.
+// notes returns all notes in a fold, or nil without notes.
 func (p *page) notes(r *report.Report) []block.Block {
 	items := inOrder(r)
 	if items == nil {

@@ -65,7 +65,7 @@ func TestTrialsCountFromOne(t *testing.T) {
 	t.Error("no list of trials")
 }
 
-// The tiles show the same counts as the rows.
+// The tiles agree with the rows of the report.
 func TestTiles(t *testing.T) {
 	r := report.New(reporttest.Fixture())
 	tilesOf := func(r *report.Report) []block.Tile { return tiles(r, assess.Of(r).Sentences[0]) }
@@ -152,7 +152,7 @@ func TestListedTrials(t *testing.T) {
 	}
 }
 
-// The proposed command contains each flag only once, before the arguments of fio, and no flags of its output.
+// The proposed command contains each flag only once, before the arguments of fio, and no output flags.
 func TestAgain(t *testing.T) {
 	const flags = "--trial 10s --budget 20m"
 	for command, want := range map[string]string{

@@ -14,7 +14,7 @@ import (
 	"iotax/stat"
 )
 
-// Profiles returns a document of the CPU profiles alone, with charts.
+// Profiles returns a page of the CPU profiles alone.
 func Profiles(r *report.Report) block.Document {
 	return block.Document{Title: r.Run.Name + ": CPU profiles", About: when(r), Source: "iotax " + r.Run.Version + ", run " + r.Run.ID, Blocks: profiles(r, &page{})}
 }
@@ -24,7 +24,6 @@ func Flames(r *report.Report) chart.File { return chart.File{Drawing: flame(wide
 
 const wideFlame = 860
 
-// profiles returns the CPU profiles of all workloads.
 func profiles(r *report.Report, p *page) (out []block.Block) {
 	for _, x := range r.Profiles {
 		c := block.Chart{}
@@ -41,7 +40,7 @@ func profiles(r *report.Report, p *page) (out []block.Block) {
 	return out
 }
 
-// flame draws the stacks of each target, the baseline first.
+// flame draws the stacks of each target with a profile.
 func flame(width float64, all ...report.Profile) chart.Flame {
 	f := chart.Flame{Title: "Where the CPU time goes", Width: width}
 	for _, x := range all {
@@ -54,7 +53,7 @@ func flame(width float64, all ...report.Profile) chart.Flame {
 	return f
 }
 
-// shades contains the minimum difference for each shade of a flame graph, as a share of the CPU time of the target.
+// shades contains the minimum difference for each shade of a flame graph, as a share of the target's CPU time.
 var shades = []float64{.01, .03, .1, .3, .5}
 
 func frames(all map[string]*report.Frame, t report.Profiled) (out []chart.Frame) {

@@ -30,8 +30,7 @@ func stageLines(r *report.Report) (out []block.Block) {
 	return out
 }
 
-// stagesChart draws a bar for each stage. Each bar starts at the end of the previous one. The last bar of a target ends
-// at its mean latency, unless a part of the time is not explained (Explained.Rest).
+// stagesChart draws a bar for each stage. Each bar starts at the end of the previous one.
 func stagesChart(x report.Explanation) (out block.Chart) {
 	d := chart.Rows{Title: "Where the time of an I/O goes, " + x.Workload, Zero: math.NaN()}
 	most := 0.

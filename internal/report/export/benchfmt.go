@@ -20,9 +20,7 @@ import (
 //
 //	BenchmarkIO/workload=4k_random_read/target=host_disk/io=read 48213 48213 IOPS 1.97e+08 B/s 0.00066 sec/op
 //
-// Values are in base units. `benchstat -col /target` shows the same medians as the report, and benchstat can compare
-// the files of two runs. The intervals of benchstat differ from the report's, because benchstat does not pair by round.
-// In names, "_" replaces characters that the format does not allow.
+// The intervals of benchstat differ from the report's, because benchstat does not pair by round.
 //
 // The run and its environment are written as comments, because benchstat puts results with different configurations
 // into separate tables.

@@ -26,10 +26,9 @@ type families struct {
 	at  *int64 // timestamp of added samples, in ms since 1970; nil omits it
 }
 
-// OpenMetrics writes the results of runs in the OpenMetrics 1.0 text format: values with their bounds, ratios,
-// verdicts, expectations, numbers of trials, and facts about the runs and targets, all as gauges. The names of the runs
-// must differ. If stamped is set, each sample has the end time of its run, as `promtool tsdb create-blocks-from
-// openmetrics` needs. A scrape needs samples without timestamps.
+// OpenMetrics writes the results of runs in the OpenMetrics 1.0 text format, all as gauges. The names of the runs must
+// differ. If stamped is set, each sample has the end time of its run, as `promtool tsdb create-blocks-from openmetrics`
+// needs. A scrape needs samples without timestamps.
 func OpenMetrics(w io.Writer, reports []*report.Report, stamped bool) error {
 	fs := families{all: map[string]*dto.MetricFamily{}}
 	for _, r := range reports {

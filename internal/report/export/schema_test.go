@@ -16,7 +16,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// closed changes a schema to reject unknown fields, which iotax's own documents never contain.
+// closed changes a schema to reject unknown fields.
 func closed(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

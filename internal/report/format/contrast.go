@@ -31,8 +31,8 @@ func ContrastOf(metric string, better iotax.Better, unit string) Contrast {
 }
 
 const (
-	asTimes   = 1.2  // larger differences are printed as a multiple, smaller ones as a percentage
-	noPercent = 2    // Interval never prints larger bounds as a percentage
+	asTimes   = 1.2  // factor from which a difference is printed as a multiple instead of a percentage
+	noPercent = 2    // factor from which Interval prints bounds as multiples
 	atAll     = 5e-4 // smaller differences are printed as "the same"
 )
 

@@ -64,7 +64,7 @@ func TestContrast(t *testing.T) {
 
 var printed = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 
-// near reports whether the number printed as s equals x, apart from rounding at its last or its second digit.
+// near reports whether the number printed as s equals x, apart from rounding.
 func near(s string, x float64) bool {
 	y, err := strconv.ParseFloat(s, 64)
 	if err != nil {
@@ -75,9 +75,9 @@ func near(s string, x float64) bool {
 	return math.Abs(y-x) <= half*(1+1e-9)
 }
 
-// For any interval, each printed number is its estimate or one of its bounds, apart from rounding. No percentage of a
-// difference is above 100. An interval is called too noisy if and only if it is wide and contains 1. Numbers have at
-// most two significant digits, or three in a narrow interval or from 1 to 1.2.
+// For any interval, each printed number matches the estimate or a bound, apart from rounding. A difference of more than
+// 100 % is not printed as a percentage. Intervals that are wide and contain 1 are too noisy. Numbers have at most two
+// significant digits, or three in a narrow interval or from 1 to 1.2.
 func TestNoNumberMisstatesTheData(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		estimate := math.Exp(rapid.Float64Range(-9, 9).Draw(t, "log estimate"))

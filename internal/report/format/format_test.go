@@ -8,7 +8,7 @@ import (
 	"iotax/stat"
 )
 
-// A value without an interval has no brackets. No number has more digits than its interval supports.
+// The interval determines the number of digits. A value without an interval has no brackets.
 func TestPrecision(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct {

@@ -17,7 +17,7 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Enumerate joins words: "a, b and c". Instead of the words beyond limit, it prints their number, followed by the
+// Enumerate joins words: "a, b and c". Instead of the words beyond `limit`, it prints their number, followed by the
 // noun `of` if there is one: "a, b and 2 more cells".
 func Enumerate(words []string, limit int, of string) string {
 	if n := len(words) - limit; n > 0 {
@@ -39,7 +39,7 @@ func Enumerate(words []string, limit int, of string) string {
 // Listed is the maximum number of items that a sentence lists.
 const Listed = 3
 
-// Cut keeps the first limit words and counts the others: "a", "b", "2 more cells".
+// Cut keeps the first `limit` words and counts the others: "a", "b", "2 more cells".
 func Cut(words []string, limit int, of string) []string {
 	if n := len(words) - limit; n > 0 {
 		return append(words[:limit:limit], Plural(n, "more "+of))
@@ -65,7 +65,7 @@ func Unbroken(s string) string {
 	return fromTo.ReplaceAllString(Bind(s), "$1\u2060–\u2060$2")
 }
 
-// Wrap breaks text into lines of at most width columns. It keeps numbers and their units together and removes
+// Wrap breaks text into lines of at most `width` columns. It keeps numbers and their units together and removes
 // terminal control sequences.
 func Wrap(s string, width int) []string {
 	lines := Break(Bind(Clean(s)), width)
@@ -75,7 +75,7 @@ func Wrap(s string, width int) []string {
 	return lines
 }
 
-// Break breaks plain text into lines of at most width columns. It breaks at spaces, and inside a word only if the
+// Break breaks plain text into lines of at most `width` columns. It breaks at spaces, and inside a word only if the
 // word is too long. Unlike ansi.Wrap, it does not break at hyphens, which are frequent in names and flags.
 func Break(s string, width int) []string {
 	width = max(2, width)
@@ -102,7 +102,7 @@ func Break(s string, width int) []string {
 	return lines
 }
 
-// Pad appends spaces to s until it is width columns wide.
+// Pad appends spaces to s until it is at least `width` columns wide.
 func Pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
 }

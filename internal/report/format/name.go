@@ -102,8 +102,8 @@ func Digits(s string) bool {
 	return s != "" && strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' }) < 0
 }
 
-// Clean makes a string safe to print anywhere. It removes terminal control sequences, control characters, and invisible
-// characters, such as those that reorder text. It replaces each run of line breaks, tabs and spaces with one space.
+// Clean makes a string safe to print anywhere. It removes terminal control sequences, control characters, and format
+// characters such as those that reorder text. It replaces each run of line breaks, tabs and spaces with one space.
 func Clean(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "�")

@@ -177,7 +177,8 @@ func Split(s string) (value, brackets string) {
 // Binary reports whether values in the unit are scaled in powers of 1024.
 func Binary(unit string) bool { return unit == iotax.Bytes || unit == iotax.BytesPerSecond }
 
-// Base returns the factor of v's binary unit, in which the ticks of an axis are round. It is 1 for other units.
+// Base returns the factor of the binary unit for v, in which the ticks of an axis are round. It is 1 if the unit is not
+// binary.
 func Base(unit string, v float64) float64 {
 	if Binary(unit) {
 		return ScaleOf(unit, v).Factor
@@ -203,7 +204,7 @@ func Step(x float64, unit string) float64 {
 	return 10 * p * base
 }
 
-// Plain formats a round number without an exponent. It hides errors of arithmetic: 0.3, not 0.30000000000000004.
+// Plain formats a round number without an exponent and without rounding errors: 0.3, not 0.30000000000000004.
 func Plain(x float64) string {
 	if y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 10, 64), 64); err == nil {
 		x = y
@@ -211,7 +212,8 @@ func Plain(x float64) string {
 	return strconv.FormatFloat(x, 'f', -1, 64)
 }
 
-// Tick formats v, a multiple of step, for an axis. The unit depends only on step, so that all ticks have the same unit.
+// Tick formats v, a multiple of `step`, for an axis. The unit depends only on `step`, so that all ticks have the same
+// unit.
 func Tick(v, step float64, unit string) string {
 	if v == 0 {
 		return "0"

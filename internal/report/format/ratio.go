@@ -8,8 +8,7 @@ import (
 	"iotax/stat"
 )
 
-// Noisy reports whether a ratio's interval is wide and contains 1. A wide interval that does not contain 1 can still
-// have a verdict.
+// Noisy reports whether a ratio's interval is wide and contains 1.
 func Noisy(i stat.Interval) bool { return wide(i) && !(i.Lo > 1) && !(i.Hi < 1) }
 
 // wide reports whether a ratio's bounds differ by more than a factor of 4, or whether a bound differs from the
@@ -18,7 +17,7 @@ func wide(i stat.Interval) bool {
 	return i.Bounded() && (!(i.Lo > 0) || !(i.Hi/i.Lo <= 4) || i.Hi > 10*i.Estimate || i.Lo < i.Estimate/10)
 }
 
-// Vague reports whether an interval is missing or too wide to print.
+// Vague reports whether an interval is missing or noisy.
 func Vague(i stat.Interval) bool { return !Finite(i) || Noisy(i) }
 
 // Share formats a ratio as a share: "31 % [29–33]". It formats ratios of at least 10 and noisy ratios like Times. For a
@@ -42,8 +41,8 @@ func Times(i stat.Interval) string {
 }
 
 // around formats the estimate with its unit, followed by the bounds. Each number has two digits, or three if the
-// interval is narrow. With two digits, 2.04 [2.01, 2.08] would become 2.0 [2.0, 2.1]. around rounds ratios from 1 to
-// 1.2 to hundredths, like ratios below 1, so that readers can compare them with 1 and with the margin.
+// interval is narrow. Ratios from 1 to 1.2 are rounded to hundredths, so that readers can compare them with 1 and with
+// the margin.
 func around(i stat.Interval, by float64, unit, between string) string {
 	if !Finite(i) {
 		return digits(by*i.Estimate, 2) + unit

@@ -75,9 +75,8 @@ func written(t *testing.T, r *report.Report) []byte {
 	return b.Bytes()
 }
 
-// The page logs nothing to the console and makes no other requests. It never needs horizontal scrolling on a desktop or
-// a phone. Its colours are readable in the light and the dark theme and in print. It passes the accessibility checks of
-// axe and can be used with a keyboard.
+// The page logs nothing to the console and makes no other requests. It is readable on a desktop, on a phone, and in
+// print, passes the accessibility checks of axe, and can be used with a keyboard.
 func TestPageInBrowser(t *testing.T) {
 	long.Test(t)
 	v := visiting(t, written(t, whole()))
@@ -176,9 +175,9 @@ func TestComparisonInBrowser(t *testing.T) {
 	v.quiet()
 }
 
-// The answer, the banner and the tiles fit on the first screen of a desktop and of a phone, however much text there is.
-// At most six further sentences are visible. All others are in a fold that opens without scripts. The plot of ratios
-// labels the ratio 1 and cuts off no text.
+// The answer, the banner and the tiles fit on the first screen of a desktop and of a phone. At most six further
+// sentences are visible, and all others are in a fold that opens without scripts. The plot of ratios labels the ratio 1
+// and cuts off no text.
 func TestFirstScreen(t *testing.T) {
 	long.Test(t)
 	line := report.New(reporttest.ThroughALine())
@@ -421,8 +420,8 @@ func TestSortByUnit(t *testing.T) {
 // ofChanges is the kind of the drawing that shows the changes in a comparison.
 const ofChanges = "changes"
 
-// drawings returns the kinds of drawings in a report. It reads them from the source of package document, so that each
-// new kind is tested or makes a test fail.
+// drawings returns the kinds of drawings in a report. It reads them from the source of package document, so that new
+// kinds are also tested.
 func drawings(t *testing.T) []string {
 	t.Helper()
 	files, err := os.ReadDir("../document")
@@ -504,8 +503,8 @@ func (v *visit) saves(kinds ...string) {
 	}
 }
 
-// The charts of load and of clients, which only some runs have, appear with their texts inside the window. Their lines
-// contrast with the background.
+// The charts of load and of clients appear with their texts inside the window. Their lines contrast with the
+// background.
 func TestCurvesInBrowser(t *testing.T) {
 	v := visiting(t, written(t, whole()))
 	for _, l := range browsertest.Looks {
@@ -525,9 +524,8 @@ func TestCurvesInBrowser(t *testing.T) {
 	v.quiet()
 }
 
-// curve is a script that returns a drawing's accessible description, the names of its lines, and its faults, or
-// "inside" if it has none. Faults are shapes outside the drawing, a drawing outside the window, fewer than three lines,
-// and lines with a contrast below 3:1.
+// curve is a script that returns a description of a drawing, the names of its lines, and its faults, or "inside" if it
+// has none.
 const curve = `(() => {
   const figure = document.querySelector("[data-save=%s]"), svg = figure.querySelector("svg"), box = svg.getBoundingClientRect(), bad = [];
   if (!(box.width > 250 && box.height > 80 && box.left >= 0 && box.right <= innerWidth)) bad.push("the drawing is at " + JSON.stringify(box));

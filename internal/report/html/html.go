@@ -31,8 +31,7 @@ var PageCSS = chart.CSS() + ownCSS
 //go:embed page.js
 var PageJS string
 
-// PagePolicy is the content security policy of a page. It allows the page's own script and forbids all network
-// requests.
+// PagePolicy is the content security policy of a page. It allows the page's own script and forbids network requests.
 var PagePolicy = func() string {
 	sum := sha256.Sum256([]byte(PageJS))
 	return "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src 'sha256-" +
@@ -42,8 +41,7 @@ var PagePolicy = func() string {
 // A Frame contains HTML that a server adds at the end of a page's head and at the start of its body.
 type Frame struct{ Head, Top template.HTML }
 
-// Write writes the document as a self-contained page. The page makes no requests, follows the reader's light or dark
-// theme, and fits phones and print. Its script sorts and filters tables and saves charts.
+// Write writes the document as a self-contained page.
 func Write(w io.Writer, d block.Document, f Frame) error {
 	p := &page{t: template.Must(pageTemplate.Clone())}
 	p.t.Funcs(template.FuncMap{"blocks": p.blocks})
@@ -91,13 +89,12 @@ func text(s string) template.HTML {
 	return template.HTML(b.String()) // all parts are escaped
 }
 
-// tone returns the CSS class of a tone.
 func tone(t block.Tone) string {
 	return map[block.Tone]string{block.Strong: "strong", block.Quiet: "soft", block.Good: "better", block.Bad: "worse",
 		block.Unsure: "unsure"}[t]
 }
 
-// A page holds the state of Write.
+// page holds the state of Write.
 type page struct {
 	t       *template.Template
 	parts   []part // entries of the table of contents

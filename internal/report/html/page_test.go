@@ -149,7 +149,7 @@ func TestSizeOfLargePage(t *testing.T) {
 	}
 }
 
-// BenchmarkHTML100Cells measures the time from trials to a page. It fails if a page takes more than a second.
+// BenchmarkHTML100Cells measures the time from trials to a page, which must be at most a second.
 func BenchmarkHTML100Cells(b *testing.B) {
 	run, trials := reporttest.Hundred()
 	for b.Loop() {
@@ -231,8 +231,8 @@ func TestPageIsSelfContained(t *testing.T) {
 	}
 }
 
-// The resource use of processes that serve the targets is drawn over time, even for a workload without other series,
-// such as a boot. It is not checked for a steady state.
+// The resource use of processes that serve the targets is drawn over time, even for a workload without other series. It
+// is not checked for a steady state.
 func TestServingOverTime(t *testing.T) {
 	run, trials := reporttest.Small(iotax.Down, reporttest.Flat100, reporttest.Flat50)
 	for _, tr := range trials {

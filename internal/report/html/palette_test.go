@@ -71,7 +71,7 @@ var sights = map[string][3][3]float64{
 	"tritanopia":   {{1.255528, -.076749, -.178779}, {-.078411, .930809, .147602}, {.004733, .691367, .303900}},
 }
 
-// With any kind of colour vision, targets have distinguishable colours. The colours contrast with their background in
+// With each kind of colour vision, targets have distinguishable colours. The colours contrast with their background in
 // the light and the dark theme and in print.
 func TestPalette(t *testing.T) {
 	hue, ground := regexp.MustCompile(`--h(\d): #([0-9a-f]+);`), regexp.MustCompile(`--(?:bg|card): #([0-9a-f]+);`)

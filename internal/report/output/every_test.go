@@ -22,8 +22,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// Any two runs can be compared, and the result written as text, Markdown and JSON, whatever their names and numbers
-// are.
+// Any two runs can be compared, and the result written as text, Markdown and JSON.
 func TestCompareAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.OneOf(rapid.Float64Range(1, 2), rapid.Just(0.), rapid.Just(math.NaN()), rapid.Just(math.Inf(1)), rapid.Just(-1.))
@@ -51,7 +50,7 @@ func TestCompareAnything(t *testing.T) {
 	})
 }
 
-// A verdict that Holm's adjustment withdraws is reported in the text and in the JSON.
+// The text and the JSON report a verdict that Holm's adjustment withdraws.
 func TestHolmIsTold(t *testing.T) {
 	rep := report.New(reporttest.OneOfMany())
 	var plain, js bytes.Buffer
@@ -108,7 +107,7 @@ func TestCurveIsInEveryFormat(t *testing.T) {
 	}
 }
 
-// The report can be written as JSON, HTML, Markdown and text, whatever failed in the run.
+// The report can be written as JSON, HTML, Markdown and text although something failed in the run.
 func TestFormatsOfWhatWentWrong(t *testing.T) {
 	for name, change := range map[string]func(*iotax.Run, []*iotax.Trial){
 		"all failed": func(_ *iotax.Run, ts []*iotax.Trial) {

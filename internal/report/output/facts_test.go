@@ -58,7 +58,7 @@ func factsOf(all []block.Block) (out []string) {
 	return out
 }
 
-// packed returns a text without spaces and markup, so that wrapped or escaped facts can be found in it.
+// packed returns a text without spaces and markup, so that wrapped or escaped texts can be found in it.
 func packed(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || strings.ContainsRune(format.NBSP+"\u2060\\`*", r) {
@@ -70,8 +70,8 @@ func packed(s string) string {
 
 var tag = regexp.MustCompile(`</?(details|summary|sup)>`)
 
-// Terminal text, Markdown and the page contain all texts of the document. The only exception is the step that opens the
-// page, which the page omits.
+// Terminal text, Markdown and the page contain all texts of the document, except that the page omits the step that
+// opens the page.
 func TestSameFactsInEachFormat(t *testing.T) {
 	for name, r := range map[string]*report.Report{"fixture": report.New(reporttest.Fixture()), "quick": report.New(reporttest.Quick()), "layers": report.New(reporttest.Layered()),
 		"load": report.New(reporttest.Loaded()), "clients": report.New(reporttest.Clients(.005)), "beside": report.New(reporttest.Mounts()), "detailed": report.New(reporttest.Detailed()),

@@ -133,7 +133,6 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestGoldenShort checks the short report for many kinds of runs.
 func TestGoldenShort(t *testing.T) {
 	alone, trials := reporttest.Small(iotax.Up, reporttest.Flat100, nil)
 	alone.Targets = alone.Targets[:1]

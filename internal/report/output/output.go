@@ -54,7 +54,7 @@ func HTML(w io.Writer, r *report.Report) error {
 	return html.Write(w, d, html.Frame{})
 }
 
-// Profiles writes the CPU profiles of a report in one of the formats txt, md, html, svg and png.
+// Profiles writes the CPU profiles of a report in the given format.
 func Profiles(w io.Writer, r *report.Report, format string, o text.Options) error {
 	d := document.Profiles(r)
 	switch format {
@@ -111,8 +111,8 @@ func Write(w io.Writer, r *report.Report, format string, details bool) error {
 // screen is the number of lines that the short document should fit on.
 const screen = 24
 
-// Text writes a report for a terminal. Without details, it writes the short document. If the short document does not
-// fit on one screen, but its tight form does, Text writes the tight form.
+// Text writes a report for a terminal. Without details, it writes the short document, in its tight form if only that
+// fits on one screen.
 func Text(w io.Writer, r *report.Report, details bool, o text.Options) error {
 	if details {
 		return text.Write(w, document.Of(r), o)
@@ -135,7 +135,7 @@ func Text(w io.Writer, r *report.Report, details bool, o text.Options) error {
 
 func lines(b bytes.Buffer) int { return bytes.Count(b.Bytes(), []byte("\n")) }
 
-// Comparison writes a comparison in one of the formats that ComparisonFormats returns. ComparisonText writes text.
+// Comparison writes a comparison in one of the formats that ComparisonFormats returns.
 func Comparison(w io.Writer, c *compare.Comparison, format string) error {
 	write, ok := comparisons[format]
 	if !ok {

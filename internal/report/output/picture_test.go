@@ -40,8 +40,8 @@ func isColour(img image.Image, x, y float64, want color.NRGBA) bool {
 	return d(r, want.R)+d(g, want.G)+d(b, want.B) < 12
 }
 
-// The PNG matches the SVG: it has PNGScale times its size, and its marks and its equivalence band are in the same
-// places. It also shows text.
+// The PNG has PNGScale times the size of the SVG, with marks and the equivalence band in the same places. It also shows
+// text.
 func TestPicture(t *testing.T) {
 	r := report.New(reporttest.Fixture())
 	svg, img := pictures(t, r)

@@ -19,8 +19,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// The short report of up to three workloads fits on one screen. No line is too wide, and the first line is the answer,
-// whatever the results are.
+// The short report of up to three workloads fits on one screen. No line is too wide, and the first line is the answer.
 func TestShortFitsAScreen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var cells []reporttest.CellSpec
@@ -91,7 +90,7 @@ func TestManyAndFew(t *testing.T) {
 }
 
 // The short report of a run of the suite "quick" on a busy machine without KVM fits on a screen of 24 lines and 80
-// columns, and contains all essential facts.
+// columns.
 func TestQuickFitsAScreen(t *testing.T) {
 	s := shortText(t, report.New(reporttest.Quick()), 80)
 	if n := strings.Count(s, "\n"); n > 24 {
@@ -152,7 +151,7 @@ func TestCompareFits(t *testing.T) {
 	}
 }
 
-// Names of targets are never cut inside a word, even if they do not fit into their column.
+// Names of targets are not cut inside a word, even if they do not fit into their column.
 func TestCompareKeepsNames(t *testing.T) {
 	c := comparedAsText(compare.Options{})
 	for _, width := range []int{80, 100, 120} {
@@ -239,7 +238,7 @@ func TestLayoutsFit(t *testing.T) {
 	}
 }
 
-// For any width from 40 columns and any names, no line is wider than the terminal.
+// No line is wider than the terminal, for any width from 40 columns and any names.
 func TestTextFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run, trials := reporttest.Fixture()

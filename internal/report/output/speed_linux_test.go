@@ -20,8 +20,8 @@ import (
 	"iotax/internal/report/text"
 )
 
-// study returns a run of the given size. Like real trials, its trials have a dozen values, a histogram and facts, and
-// about one in twenty has a finding.
+// study returns a run of the given size. Like real trials, its trials have a dozen values, a histogram, facts and
+// sometimes a finding.
 func study(targets, workloads, rounds int) (*iotax.Run, []*iotax.Trial) {
 	r := rand.New(rand.NewPCG(1, 1))
 	run := &iotax.Run{ID: "r", Baseline: "t0", Margin: .05, Precision: .05, Alpha: .028}
@@ -133,8 +133,8 @@ func BenchmarkNew100kTrials(b *testing.B) {
 	}
 }
 
-// Ten times as many targets need about ten times as much CPU time, not a hundred times. CPU time is stable on a busy
-// machine. The minimum of three runs excludes most of the garbage collection.
+// Ten times as many targets need at most forty times as much CPU time, so the cost is not quadratic. The minimum of
+// three runs excludes most of the garbage collection.
 func TestCostGrowsWithTrials(t *testing.T) {
 	cost := func(targets int) time.Duration {
 		run, trials := study(targets, 1, 20)

@@ -18,8 +18,7 @@ import (
 )
 
 // If values differ between starts of the machines, the intervals of the table, the layers and the expectations are
-// wider. The details report the variation between starts and between rounds. If values agree between too few starts,
-// there is no verdict.
+// wider. If values agree between too few starts, there is no verdict.
 func TestStarts(t *testing.T) {
 	made := func(starts int, faster float64, change ...func(*iotax.Run, []*iotax.Trial)) *report.Report {
 		run, trials := reporttest.RunOf(12, nil,

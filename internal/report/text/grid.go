@@ -148,7 +148,6 @@ func column(at float64, width int) int {
 	return min(max(int(math.Round(at*float64(width-1))), 0), width-1)
 }
 
-// scale draws the labels of the axis.
 func scale(t block.Table, width int) string {
 	if width == 0 {
 		return ""
@@ -344,8 +343,8 @@ func (t *writer) table(b block.Table) {
 	}
 }
 
-// breaks reports whether s would break inside a word in a column of the given width. The method grid writes such a name
-// on its own line.
+// breaks reports whether s would break inside a word in a column of the given width. writer.grid writes such a name on
+// its own line.
 func breaks(s string, width int) bool {
 	return slices.ContainsFunc(strings.Fields(s), func(word string) bool { return ansi.StringWidth(word) > width })
 }
@@ -359,7 +358,6 @@ func (t *writer) fitted(g grid, ruled bool) {
 	}
 }
 
-// grid writes g in columns of the given widths.
 func (t *writer) grid(g grid, ws []int, ruled bool) {
 	total := 0
 	for _, w := range ws {

@@ -52,7 +52,7 @@ func (p palette) of(t block.Tone) lipgloss.Style {
 	return lipgloss.NewStyle()
 }
 
-// Write writes a document for a terminal. No line is wider than o.Width, if that is at least 40.
+// Write writes a document for a terminal.
 func Write(w io.Writer, d block.Document, o Options) error {
 	if o.Width == 0 {
 		o.Width = 80

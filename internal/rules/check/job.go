@@ -57,7 +57,6 @@ func (r reading) jobs() (float64, bool) {
 	return r.number(iotax.FactNumJobs)
 }
 
-// limited reports whether the job limits its rate.
 func (r reading) limited() bool {
 	for _, l := range limits {
 		if strings.Contains(r.fact(iotax.FactCommand), l) {

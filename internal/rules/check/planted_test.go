@@ -49,7 +49,6 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"left-behind", "a share that hangs, a guest that dies", "internal/run", "TestHungShareDoesNotHoldUpTheRest"},
 }
 
-// plantedPage returns the text of docs/dev/planted.md.
 func plantedPage() string {
 	var b strings.Builder
 	b.WriteString(`# Planted faults
@@ -119,8 +118,7 @@ func TestPlantedPage(t *testing.T) {
 	}
 }
 
-// Every check has a planted fault. The findings of other packages (rules.Work and rules.Report) are not checks of a
-// measurement, and the tests of those packages cover them.
+// Every rule about trials or runs has a planted fault.
 func TestEveryCheckIsPlanted(t *testing.T) {
 	page := plantedPage()
 	checks := 0

@@ -14,9 +14,8 @@ import (
 	"iotax/stat"
 )
 
-// Run examines all trials of a run together. It returns the findings ordered by check, and within a check in the order
-// of the plan. Run does not check the conditions of a verdict (discarded rounds, different durability): the report
-// shows them next to the verdict.
+// Run examines all trials of a run together. It does not check the conditions of a verdict, such as discarded rounds,
+// because the report shows them next to the verdict.
 func Run(run *iotax.Run, trials []*iotax.Trial) []iotax.Finding {
 	if run == nil {
 		return nil
@@ -100,7 +99,6 @@ func (s *study) info(target string) iotax.TargetInfo {
 	return iotax.TargetInfo{Name: target}
 }
 
-// others returns the targets without the baseline.
 func (s *study) others() []string {
 	return slices.DeleteFunc(slices.Clone(s.targets), func(t string) bool { return t == s.run.Baseline })
 }
@@ -186,7 +184,6 @@ func named(t iotax.TargetInfo) string {
 // mountBases are directories below which disks are usually mounted.
 var mountBases = []string{"/mnt", "/media", "/run/media", "/Volumes"}
 
-// below reports whether p is dir or is below it.
 func below(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }

@@ -243,7 +243,6 @@ func place(r *iotax.Run, dir, fs, mount, device, disk string) {
 	r.Targets[1].Facts = map[string]string{"filesystem": fs, "filesystem.mount": mount, "device.name": device, "device.disk": disk}
 }
 
-// slow slows down the trials of some rounds.
 func slow(trials []*iotax.Trial, target string, by float64, rounds ...int) {
 	each(trials, target, func(t *iotax.Trial) {
 		if slices.Contains(rounds, t.Round) {
@@ -267,7 +266,7 @@ func kept(run *iotax.Run, trials []*iotax.Trial) {
 	}
 }
 
-// Variation between starts does not make the interval of several starts too narrow, so it gives no finding.
+// Correlated rounds give a finding, unless the run has several starts: its interval then includes their variation.
 func TestCorrelatedStarts(t *testing.T) {
 	for starts, want := range map[int]bool{1: true, 4: false} {
 		run, trials := cleanRun()

@@ -12,12 +12,9 @@ import (
 	"iotax/stat"
 )
 
-// Trial examines a trial. tgt is nil for an imported result. If the trial and its round must be discarded, discarded
-// is the reason, beginning with the id of the rule. Otherwise it is "". A discarded trial has no findings, because it
-// is not evidence about its cell.
-//
-// Trial does not examine a trial with an Err, except for a pause, which may be the cause. The report shows the error of
-// a failed trial. It leaves out only the pairs with this trial, not the whole round.
+// Trial examines a trial. tgt is nil for an imported result. If the trial and its round must be discarded, `discarded`
+// is the reason, beginning with the id of the rule, and there are no findings. If the trial has an Err, Trial reports
+// only pauses, which may be the cause.
 func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discarded string) {
 	if t == nil {
 		return nil, ""
@@ -80,7 +77,6 @@ func (r reading) facts() rules.Facts {
 // directions are the prefixes of value names. The prefix "mixed" means their sum.
 var directions = []string{"read", "write", "trim"}
 
-// reading gives access to the values and facts of a trial.
 type reading struct {
 	t   *iotax.Trial
 	tgt *iotax.Target
@@ -108,7 +104,7 @@ func (r reading) sum(name string) float64 {
 	return s
 }
 
-// bytes returns the number of bytes that the workload counted, or 0. Workloads other than file I/O may count only I/Os.
+// bytes returns the number of bytes that the workload counted, or 0.
 func (r reading) bytes() float64 {
 	if b := r.sum("bytes"); b > 0 {
 		return b
@@ -190,10 +186,10 @@ func (r reading) device() []iotax.Finding {
 		}
 		inner, seen := r.value("machine.device." + c.direction + ".bytes")
 		outer, counted := r.value("device." + c.direction + ".bytes")
-		// The device counters include the ramp. The workload's own count does not. If a counter of an upper layer
-		// exists, it includes the ramp too. Otherwise the bytes of the ramp are unknown, between 0 and its full
-		// share. Assume half, because a cold ramp is often slower than the window. Use the processes' I/O accounting
-		// only to lower the estimate: it also counts reads of executables, and I/O on other devices.
+		// The device counters include the ramp, but the workload's own count does not. Prefer the counter of the upper
+		// layer, which also includes it. Without one, assume half of the ramp's full share, because a cold ramp is
+		// often slower than the window. Use the processes' I/O accounting only to lower this estimate: it also counts
+		// reads of executables, and I/O on other devices.
 		asked := done * (1 + r.rampShare()/2)
 		if own, whole := r.account(c.direction); seen {
 			asked = inner
@@ -223,9 +219,8 @@ func (r reading) device() []iotax.Finding {
 }
 
 // account returns the bytes that the trial's own processes requested from devices. whole reports whether the account
-// covers at least 95 % of the trial's bytes. If not, the account is not evidence of a cache or another process. The
-// kernel does not count I/O by servers, kernel threads, and children that were not waited for, and in control groups
-// it omits some devices.
+// covers at least 95 % of the trial's bytes. If not, the account is incomplete: for example, the kernel does not count
+// I/O by kernel threads.
 func (r reading) account(direction string) (own float64, whole bool) {
 	own, known := r.value("own." + direction + ".bytes")
 	done, _ := r.value(direction + ".bytes")
@@ -286,10 +281,9 @@ func (r reading) foreign() []iotax.Finding {
 	return fs
 }
 
-// foreignOther searches for operations in the direction that the workload does not use. It excludes operations of the
-// trial's own processes (a loaded program, a log). If the account of these processes is incomplete and caches were
-// dropped, reads during writes are not evidence of another process, because programs of the host and the guest may be
-// read from the device again.
+// foreignOther searches for operations of other processes in the direction that the workload does not use. If caches
+// were dropped, reads during writes count only if the account of the trial's own processes is complete, because
+// programs may be read from the device again.
 func (r reading) foreignOther(used, other string) []iotax.Finding {
 	if _, whole := r.account(used); used == "write" && r.t.Cold && !whole {
 		return nil
@@ -436,8 +430,8 @@ func (r reading) shape() []iotax.Finding {
 }
 
 // stalled searches for seconds with almost no I/O. The tool's timestamps are inexact, so an interval may contain some
-// I/O of its neighbours. A series that ends before the window is also a stall, because fio writes no line without I/O.
-// Slow work always has empty seconds, so stalled ignores rates below stallRate.
+// I/O of its neighbours. A series that ends early is also a stall, because fio writes no line without I/O. Slow work
+// has empty seconds even without a stall, so stalled ignores rates below stallRate.
 func (r reading) stalled(s iotax.Series) *iotax.Finding {
 	level := stat.Median(s.V).Estimate
 	if s.Unit == iotax.PerSecond && level > 0 && level < stallRate {

@@ -55,7 +55,6 @@ func single(t *iotax.Trial, tgt *iotax.Target, disk string, took float64) {
 	set(t, "read.latency.completion.mean", took*9/10)
 }
 
-// written changes a read trial to a write trial.
 func written(t *iotax.Trial) {
 	for i := range t.Values {
 		n := &t.Values[i].Name

@@ -71,7 +71,6 @@ func (j *job) first(keys ...string) setting {
 	return j.head
 }
 
-// has reports whether any of the options is set.
 func (j *job) has(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(k string) bool { _, ok := j.set[k]; return ok })
 }
@@ -153,7 +152,6 @@ func (j *job) writes() bool {
 	return strings.Contains(m, "write") && m != "readwrite" || j.mixes() && j.readShare() < 100
 }
 
-// mixes reports whether the mode of the job mixes reads and writes.
 func (j *job) mixes() bool {
 	return slices.Contains([]string{"rw", "readwrite", "randrw"}, j.mode())
 }

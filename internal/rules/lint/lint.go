@@ -63,14 +63,13 @@ type position struct {
 	line, column, width int
 }
 
-// report collects the findings of one rule.
 type report struct {
 	rule  rule
 	facts Facts
 	hits  []hit
 }
 
-// A hit is a finding about one job.
+// A hit is one finding, before `findings` merges equal ones.
 type hit struct {
 	at       position
 	severity iotax.Severity
@@ -97,7 +96,7 @@ func (r *report) hint(format string, args ...any) {
 	r.hits[len(r.hits)-1].hint = fmt.Sprintf(format, args...)
 }
 
-// named is the number of jobs that a finding about more than named+1 jobs lists by name.
+// A finding about some of the jobs lists all of them, or the first `named` jobs if there are more than named+1.
 const named = 3
 
 // findings merges equal findings at the same position about several jobs, because an option in [global] is one

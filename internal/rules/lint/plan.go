@@ -154,8 +154,7 @@ func BadPlan(errs plan.Errors) []Finding {
 	return out
 }
 
-// planJobs returns the jobs of a workload. It returns several jobs if the workload runs them jointly. The findings
-// about options from a job file or a command point to the file or command in the plan.
+// planJobs returns the jobs of a workload. It returns several jobs if the workload runs them jointly.
 func planJobs(w plan.Workload) []*job {
 	text := w.Value("command")
 	if text == "" {
@@ -172,7 +171,8 @@ func planJobs(w plan.Workload) []*job {
 	return out
 }
 
-// planJob returns one job of a workload. The keys of the plan override the options of the job file or command.
+// planJob returns one job of a workload. The keys of the plan override the options of the job file or command. Findings
+// about the latter point to the file or command in the plan.
 func planJob(w plan.Workload, written []fio.Setting) *job {
 	sized := w.Value("by_size") == "true"
 	j := &job{name: w.Name, set: map[string]setting{}, ours: true, sized: sized}

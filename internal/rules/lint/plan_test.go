@@ -30,7 +30,6 @@ func lintPlan(t *testing.T, text string, facts Facts) []Finding {
 	return Plan(p, facts)
 }
 
-// planWith returns a plan of two directories with one workload.
 func planWith(job string) string {
 	return "targets:\n  a: {dir: /var/tmp}\n  b: {dir: /srv}\nworkloads:\n  w: {fio: {" + job + "}}\nmeasure: {trial: 10s}\n"
 }

@@ -14,9 +14,9 @@ import (
 
 var sarifLevels = map[iotax.Severity]string{iotax.Invalid: "error", iotax.Warning: "warning", iotax.Info: "note"}
 
-// SARIF writes findings as SARIF 2.1.0 (OASIS), for code hosts. version is the version of iotax. Only findings whose
-// File is a file, according to isFile, have locations. It does not use a library, because the Go libraries for SARIF
-// also write fields without a value.
+// SARIF writes findings as SARIF 2.1.0 (OASIS), for code hosts. version is the version of iotax. A finding has a
+// location only if isFile returns true for its File. SARIF does not use a library, because the Go libraries also write
+// fields without a value.
 func SARIF(w io.Writer, version string, findings []Finding, isFile func(string) bool) error {
 	type object = map[string]any
 	text := func(s string) object { return object{"text": s} }

@@ -11,8 +11,7 @@ import (
 )
 
 // Script finds mistakes in the fio commands and job files within a shell script or a Markdown document. It does not
-// read job files that a command names, because they may not exist yet. It returns no findings if the text contains
-// neither commands nor job files.
+// read job files that a command names, because they may not exist yet.
 func Script(name, text string, facts Facts) ([]Finding, error) {
 	var out []Finding
 	for _, s := range snippets(text) {
@@ -100,7 +99,7 @@ func documents(text string, after int) []snippet {
 		for end < len(lines) && strings.TrimSpace(lines[end]) != m[1] {
 			end++
 		}
-		// The shell replaces variables and commands. As ${…}, the rules treat them as unknown.
+		// Rewrite as ${…} what the shell replaces: the rules treat such a value as unknown.
 		body := bareVar.ReplaceAllString(output.ReplaceAllString(strings.Join(lines[i+1:end], ""), "$${command}"), "$${$1}")
 		if isJob(body) {
 			out = append(out, snippet{text: body, after: after + i + 1, job: true})
@@ -146,7 +145,8 @@ func (s snippet) lint(name string, facts Facts) ([]Finding, error) {
 		// Files that the job file includes are not in this text.
 		return slices.DeleteFunc(found, func(f Finding) bool { return strings.HasPrefix(f.Evidence, "include ") }), err
 	}
-	// The rest of a script may use the syntax of another shell. In that case, parse each fio command separately.
+	// If the text is not a valid script, for example because it is for another shell, parse each fio command
+	// separately.
 	found, err := commands(name, s.text, nil, facts)
 	if err == nil {
 		return found, nil

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestScript checks that Script finds every fio command and job file among other text, and nothing else.
+// Script finds the fio commands and job files among other text.
 func TestScript(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -48,7 +48,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// TestCommandReadsJobFiles lints a job file together with the options that the command sets before it.
+// Commands lints a job file together with the options that the command sets before it.
 func TestCommandReadsJobFiles(t *testing.T) {
 	read := func(name string) ([]byte, error) {
 		if name != "j.fio" {

@@ -43,7 +43,7 @@ func JobFile(name string, read func(name string) ([]byte, error), facts Facts) (
 	return sorted(append(out, lint(jobs, t.sections(f.Sections), rules.JobFile, facts)...)), nil
 }
 
-// empty returns a finding for a text or command without a job.
+// empty returns a finding of the rule NotAJob.
 func (t *texted) empty(line int, evidence, hint string) []Finding {
 	r := &report{rule: rule{Rule: rules.NotAJob}}
 	r.hits = []hit{{at: t.at("", line, 0, 0), severity: iotax.Invalid, evidence: evidence, hint: hint}}
@@ -256,7 +256,6 @@ func (t *texted) sections(all []*fio.Section) []*job {
 	return out
 }
 
-// fill adds the settings of a section to a job.
 func (t *texted) fill(j *job, h *fio.Section, settings []fio.Setting) {
 	j.head.at = t.at(h.File, h.Header.Number, h.Header.Column, utf8.RuneCountInString(h.Name)+2)
 	for _, s := range settings {
@@ -289,7 +288,6 @@ func LooksLikeJob(text string) bool {
 	return false
 }
 
-// promptLike matches a shell prompt.
 var promptLike = regexp.MustCompile(`^\[[^\]]*[@~][^\]]*\]\s*[#$%>]|^\[[^\]]*\]\s*[#$%>]\s*(?:.*\s)?\S*fio(?:\s|$)`)
 
 // kbBase returns the multiplier of k in the value of a setting, 1000 or 1024.

@@ -105,8 +105,8 @@ const (
 
 // Restart gives each round of a long run its own start if a start boots a guest or makes a container, a pod or a
 // server. A start must add at most a quarter to the time of a round, and the budget must still suffice for the minimum
-// number of rounds. Restart does not change plans that set the number of starts, a fixed number of rounds, or `drop`.
-// It uses assumed costs, so that the same plan has the same number of starts in each run on a machine.
+// number of rounds. It uses assumed costs, because measured costs differ from run to run, and the number of starts
+// should not.
 func Restart(p *plan.Plan) {
 	m := &p.Measure
 	if m.Restarts != 0 || m.Drop != "" || m.Rounds.Min == m.Rounds.Max || !slices.ContainsFunc(p.Targets, func(t plan.Target) bool { return restartable(p, t) }) {
@@ -146,10 +146,9 @@ func writing(bytes int64) time.Duration {
 const searchedRuns = 20
 
 // Costs returns the costs measured by the last run in db with the targets and workloads of p on this host, and the id
-// of that run. Workloads without a fixed length are then estimated from that run. If there is no such run, or db is
-// nil, Costs returns assumed costs and "". mode is how the run calibrates. If Costs cannot read a run, it calls `note`
-// with the error and skips the run, because no measurement depends on the estimate. It fails only if ctx ends, with the
-// cause of ctx.
+// of that run. It searches only a few runs with the name of p. If none matches, or db is nil, it returns assumed costs
+// and "". mode is how the run calibrates. If Costs cannot read a run, it calls `note` with the error and skips the run,
+// because no measurement depends on the estimate. It fails only if ctx ends, with the cause of ctx.
 func Costs(ctx context.Context, db *store.Store, p *plan.Plan, mode calibrate.Mode, note func(string, ...any)) (c schedule.Costs, from string, err error) {
 	c = Assumed(p)
 	c.Before = calibrate.Ahead(p, mode, kinds.All())
@@ -239,8 +238,8 @@ func took(c *schedule.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Tria
 	return true
 }
 
-// Done returns the number of rounds of p that trials contain, by workload. For each workload, this is the smallest
-// number of valid trials on any of its targets, and at most the maximum number of rounds of p.
+// Done returns the number of rounds of p that trials contain, by workload: the smallest number of valid trials on any
+// of its targets, at most the maximum number of rounds of p.
 func Done(p *plan.Plan, trials []*iotax.Trial) map[string]int {
 	valid := map[schedule.Cell]int{}
 	for _, t := range trials {
@@ -261,14 +260,14 @@ func Done(p *plan.Plan, trials []*iotax.Trial) map[string]int {
 	return done
 }
 
-// A work contains the properties of a workload that an estimate needs. space is the number of bytes that the workload
+// work contains the properties of a workload that an estimate needs. space is the number of bytes that the workload
 // writes to a place. pilot is equal for workloads that share a pilot, and "" for a workload without one.
 type work struct {
 	space int64
 	pilot string
 }
 
-// worksOf returns the work of each workload of p. If a workload cannot be created, its work is zero, and the run
+// worksOf returns the work of each workload of p. A workload that cannot be created has a zero work, because the run
 // reports the error.
 func worksOf(p *plan.Plan) []work {
 	out := make([]work, len(p.Workloads))
@@ -327,7 +326,6 @@ func TestBytes(p *plan.Plan) (sum int64) {
 	return (sum + mib - 1) / mib * mib
 }
 
-// guests returns the number of QEMU guests of p.
 func guests(p *plan.Plan) (n int) {
 	for _, m := range p.Machines {
 		if m.Kind == "qemu" {

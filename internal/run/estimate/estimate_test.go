@@ -20,8 +20,8 @@ import (
 	"iotax/internal/workload/fiojob"
 )
 
-// The estimate for a plan that was measured before is close to the measured time, even if its targets are much slower
-// than assumed. A run of another plan, on another host, or with damaged data is not used.
+// The estimate for a plan that was measured before is close to the measured time. A run of another plan, on another
+// host, or with damaged data is not used.
 func TestEstimateFromRuns(t *testing.T) {
 	ctx := t.Context()
 	host, err := os.Hostname()
@@ -160,7 +160,7 @@ func TestEstimateFromRuns(t *testing.T) {
 }
 
 // Restart gives each round of a long run its own start if a target is on a guest or a server, a start takes little
-// time, and the settings of the plan allow it.
+// time, and the plan allows it.
 func TestRestart(t *testing.T) {
 	const guest, export = "b: {on: g, disk: {}}", "b: {nbd: {size: 1GiB}}"
 	for _, c := range []struct {
@@ -174,7 +174,7 @@ func TestRestart(t *testing.T) {
 		{export, "1MiB", "trial: 60s", 30},
 		{guest, "1MiB", "trial: 40s", 0},              // 6 rounds take 8 minutes
 		{guest, "4GiB", "trial: 60s", 0},              // writing the files takes 55 s
-		{guest, "1MiB", "trial: 60s, budget: 13m", 0}, // five rounds fit, and six without restarts
+		{guest, "1MiB", "trial: 60s, budget: 13m", 0}, // five rounds fit; without restarts, six fit
 		{guest, "1MiB", "trial: 60s, restarts: 1", 1},
 		{guest, "1MiB", "trial: 60s, restarts: 6", 6},
 		{guest, "1MiB", "trial: 60s, rounds: 6", 0},
@@ -193,9 +193,9 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// For each trial on a machine of its own, the estimate includes a boot, the writing of the test files and a
-// preparation. It also includes the pilot of an open loop, and the files of each member of a combined target. It leaves
-// out machines without a target.
+// For each trial on a machine of its own, the estimate includes a boot and the writing of the test files. It also
+// includes the pilot of an open loop, and the files of each member of a combined target. It leaves out machines without
+// a target.
 func TestAssumedCosts(t *testing.T) {
 	costs := func(machines, targets, workload string) schedule.Costs {
 		t.Helper()

@@ -15,9 +15,7 @@ import (
 	"iotax/internal/terminal"
 )
 
-// A board contains the lines that a terminal shows while a run measures. If verbose, it has a line for each unfinished
-// workload and one for the current trial. Otherwise, it shows the current round and workload in one line. A board only
-// formats text. Progress writes the text to the screen.
+// A board contains the state that a terminal shows while a run measures.
 type board struct {
 	rows    []*boardRow
 	status  string // shown in place of the current trial: "preparing …"
@@ -86,7 +84,7 @@ func (b *board) take(e run.Event, now time.Time) {
 }
 
 // speeds returns the IOPS and bandwidth of a trial, each summed over reads and writes. If the trial failed, was
-// discarded or has neither value, iops describes its outcome.
+// discarded or has neither value, iops is its outcome.
 func speeds(t *iotax.Trial, metric string) (iops, bandwidth string) {
 	if t.Err != "" {
 		return "failed", ""
@@ -119,9 +117,10 @@ func speeds(t *iotax.Trial, metric string) (iops, bandwidth string) {
 	return iops, bandwidth
 }
 
-// lines returns the board at time now, with a line for each workload if verbose. No line is wider than width columns,
-// because a terminal would wrap it. A width below 20 counts as 20. The board uses at most about half of the height,
-// because lines that scroll away cannot be overwritten. A height of 0 means unknown.
+// lines returns the board at time now: if verbose, a line for each unfinished workload and one for the current trial,
+// otherwise one line. No line is wider than `width` columns, because a terminal would wrap it. A width below 20 counts
+// as 20. The board uses about half of the height at most, because lines that scroll away cannot be overwritten. A
+// height of 0 means unknown.
 func (b *board) lines(width, height int, now time.Time, verbose bool) []string {
 	width = max(20, width)
 	var out []string

@@ -27,8 +27,8 @@ const (
 	Verbose       // a line for each workload on a terminal, otherwise a line for each trial
 )
 
-// A Progress shows the events of a run. On a terminal it overwrites a board. Otherwise it prints lines. Its methods may
-// be called concurrently.
+// A Progress shows the events of a run: on a terminal as a board that it overwrites, otherwise as lines. Its methods
+// may be called concurrently.
 type Progress struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -49,7 +49,6 @@ func New(out io.Writer, level Level, live bool, columns int) *Progress {
 // Note shows a message from a machine or a workload ("pushing fio to db1").
 func (p *Progress) Note(format string, args ...any) { p.Line(fmt.Sprintf(format, args...)) }
 
-// Event updates the display with e.
 func (p *Progress) Event(e run.Event) {
 	p.mu.Lock()
 	p.board.take(e, time.Now())

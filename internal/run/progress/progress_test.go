@@ -65,7 +65,6 @@ host disk · 4k random read  ▕███▌  ▏ 7s of 12s  at most 3m12s left`
 	}
 }
 
-// Without -v, the board is one line.
 func TestBoardInOneLine(t *testing.T) {
 	b, now := exampleBoard()
 	for width, want := range map[int]string{

@@ -23,8 +23,8 @@ import (
 	"iotax/internal/store"
 )
 
-// A measuring process reports to a shared store every beatPause. A process on another host is assumed dead if it has
-// not reported for silentTime.
+// A measuring process reports to a shared store about every beatPause. A process on another host is assumed dead if it
+// has not reported for silentTime.
 const (
 	beatPause  = 30 * time.Second
 	silentTime = 5 * time.Minute
@@ -56,7 +56,8 @@ func Sign(r *iotax.Run) *iotax.Run {
 // Divided reports whether several processes measure the run.
 func Divided(r *iotax.Run) bool { return r.Environment[run.ShardsKey] != "" }
 
-// Continue returns the command that continues an interrupted run.
+// Continue returns the command that continues an interrupted run. For a divided run, it is a description of the
+// command.
 func Continue(r *iotax.Run) string {
 	if Divided(r) {
 		return "iotax run … --id " + r.ID + ", with the words that its shards were started with"
@@ -75,8 +76,8 @@ func Beat(ctx context.Context, db *store.Store, id string) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// Pause only briefly until the store has the run. A process that dies before its first report could never be
-		// assumed dead. Randomize the pause, so that the pods of a fleet do not report at the same time.
+		// Pause only briefly until the store has the run, because a process that dies before its first report could
+		// never be assumed dead. Randomize the pause, so that the pods of a fleet do not report at the same time.
 		for pause := time.Second; ; {
 			select {
 			case <-ctx.Done():
@@ -91,8 +92,8 @@ func Beat(ctx context.Context, db *store.Store, id string) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// runners yields the processes that began to measure r and have not recorded their end, with their shards. If the
-// name of a process cannot be parsed, it yields the zero Runner, whose state is unknown.
+// runners yields the processes that began to measure r and have not recorded their end, with their shards. If the name
+// of a process cannot be parsed, it yields the zero Runner.
 func runners(r *iotax.Run, heard store.Pulse) iter.Seq2[run.Shard, leftover.Runner] {
 	return func(yield func(run.Shard, leftover.Runner) bool) {
 		if !Divided(r) && len(heard.Open) == 0 {
@@ -110,8 +111,8 @@ func runners(r *iotax.Run, heard store.Pulse) iter.Seq2[run.Shard, leftover.Runn
 	}
 }
 
-// died describes how a process died. It returns "" if the process is alive. It assumes that a process with unknown
-// state is alive until it has been silent for silentTime.
+// died describes how a process died, or returns "" if it is alive. A process with unknown state counts as alive until
+// it has been silent for silentTime.
 func died(who leftover.Runner, silent store.Silence) string {
 	switch state := who.State(); {
 	case state == leftover.Dead:
@@ -147,7 +148,7 @@ func settle(r *iotax.Run, heard store.Pulse) {
 }
 
 // Killed lists the runs of the store that a process of this host measured until it was killed. If the default store
-// does not exist, Killed returns an empty list. If a named store file does not exist, Killed returns an error.
+// does not exist, the list is empty.
 func Killed(ctx context.Context, url string) ([]iotax.Run, error) {
 	db, err := store.OpenExisting(ctx, url)
 	if err != nil {
@@ -164,8 +165,8 @@ func Killed(ctx context.Context, url string) ([]iotax.Run, error) {
 	return slices.DeleteFunc(runs, func(r iotax.Run) bool { return !killed[r.ID] }), err
 }
 
-// stillRuns describes a process that still works on a run, with a hint. It returns "" if the process is dead, or if it
-// is on another host and has not reported within silentTime.
+// stillRuns describes a process that still works on a run, with a hint. It returns "" if the process is dead, or if its
+// state is unknown and it has not reported within silentTime.
 func stillRuns(who leftover.Runner, heard store.Pulse) (what, hint string) {
 	silent, known := heard.Silent[who.String()]
 	switch state := who.State(); {

@@ -13,8 +13,8 @@ import (
 	"iotax/internal/store"
 )
 
-// The store records the processes of the shards that have not ended. After a restart, the new process of a shard
-// is not mistaken for the one that died.
+// A process that has not reported for an hour counts as dead. After a restart, the new process of a shard is not
+// mistaken for the one that died.
 func TestSettleShards(t *testing.T) {
 	name := func(pid int) string {
 		return leftover.Runner{PID: pid, Start: 1, Boot: "b", Host: "elsewhere.invalid"}.String()

@@ -13,9 +13,9 @@ import (
 	"iotax/internal/store"
 )
 
-// TakeUp prepares opts to continue a shard that was started before, for example because a scheduler restarted it after
-// a failure: it stores the saved part of the run and its trials in opts. It does not change opts for a new shard. done
-// reports that the shard is already complete.
+// TakeUp prepares opts to continue a shard that was started before: it stores the saved part of the run and its trials
+// in opts. It does not change opts for a new shard. done reports that the shard is complete. TakeUp fails if another
+// process still measures the shard.
 func TakeUp(ctx context.Context, db *store.Store, opts *run.Options) (done bool, err error) {
 	part, err := db.Part(ctx, opts.ID, store.Part(opts.Shard))
 	if err != nil || part == nil || part.Status == iotax.Done {
@@ -30,9 +30,8 @@ func TakeUp(ctx context.Context, db *store.Store, opts *run.Options) (done bool,
 	return false, err
 }
 
-// Share sets opts.Plan to the YAML of p, with relative paths as written, because each process may resolve them
-// against another directory. The returned function changes Deps, so that the run is saved as one part of the
-// divided run.
+// Share sets opts.Plan to the YAML of p, with relative paths as written, because each process may resolve them against
+// another directory. With the returned function, the run is saved as one part of the divided run.
 func Share(db *store.Store, p *plan.Plan, opts *run.Options) (func(*run.Deps), error) {
 	folder, err := p.Folder()
 	if err != nil {

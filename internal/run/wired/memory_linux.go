@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// giveBack returns to the OS the memory that setup used and trials do not need: free pages of the heap, and code
-// pages, which the kernel reads again when they are used. This leaves more memory for the measured system. Call
-// it before the first trial.
+// giveBack returns to the OS the memory that setup used and trials do not need, which leaves more for the measured
+// system. Call it before the first trial.
 func giveBack() {
 	debug.FreeOSMemory()
 	f, err := os.Open("/proc/self/maps")

@@ -1,17 +1,16 @@
 // Command alphatable computes the simulated constants of package stat and writes them as JSON. Run it with go generate
-// ./stat. It takes some minutes. The result is checked in with its seed.
+// ./stat. It takes some minutes.
 //
 // A schedule is the set of rounds after which a study makes an interim analysis. The α′ of a schedule is the largest α,
-// in steps of 0.002, at which a study covers the true ratio with a probability of at least 95 %, even at the worst
-// ratio of noise to precision. The study has normal log ratios and stops at the first analysis whose interval is narrow
-// enough. The interval is stat.Hull itself. All schedules share one pass over the same noise.
+// in steps of 0.002 up to 0.05, at which a study covers the true ratio with a probability of at least 95 %, even at the
+// worst ratio of noise to precision. The study has normal log ratios and stops at the first analysis whose interval
+// (stat.Hull) is narrow enough, or at the last one.
 //
-// The log ratios are not quite independent. Rounds run in pairs of mirrored order, A B B A, so noise that the arms
-// share correlates the two log ratios of a pair. Suppose that the correlation of the noise decays as e^(−t/τ), and that
-// the trials are short and a time s apart. With u = e^(−s/τ), the log ratios then have the correlation u(1−u)/2, which
-// is at most 1/8. If the measured windows fill most of the time, the correlation is at most 0.2. Noise that lasts about
-// as long as a trial causes such a correlation, as a test of statsim verifies. Trials also have independent noise,
-// which lowers the correlation. The table is computed for 0.15.
+// The log ratios are correlated. Rounds run in pairs of mirrored order, A B B A, so noise that the arms share
+// correlates the two log ratios of a pair. Suppose that the correlation of the noise decays as e^(−t/τ), and that the
+// trials are short and a time s apart. With u = e^(−s/τ), the log ratios then have the correlation u(1−u)/2, which is
+// at most 1/8. If the measured windows fill most of the time, the correlation is at most 0.2. Trials also have
+// independent noise, which lowers the correlation. The table is computed for 0.15.
 package main
 
 import (
@@ -103,8 +102,8 @@ func levels(n, samples int, seed uint64) float64 {
 	return within[int(stat.DiagnosticAlpha*float64(samples))]
 }
 
-// firsts returns the rounds of the first analysis in the simulated schedules. lasts returns the rounds of the last
-// analysis. Between two neighbours in a list, α′ changes by less than one step.
+// firsts returns the rounds of the first analysis in the simulated schedules, and lasts the rounds of the last
+// analysis. α′ changes little between neighbours.
 func firsts() []int { return []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18, 20, 25, maxFirst} }
 
 func lasts() []int {

@@ -255,7 +255,6 @@ func (b *Tab) Save(name string, data []byte) {
 	}
 }
 
-// objections is the script of Objections.
 const objections = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).then(r =>
   r.passes.length < 15 ? "only " + r.passes.length + " rules had something to look at" :
   r.violations.map(v => v.id + " (" + v.impact + ") " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")).join("\n"))`

@@ -71,12 +71,11 @@ var types = map[string]string{
 	"FLOAT_LIST": "list of floating point values separated by ':'", "STR_SET": "empty or boolean value",
 }
 
-// block matches an option: a struct with its name and type within the same braces.
+// block matches an option: a name and a type within the same braces.
 var block = regexp.MustCompile(`\.name\s*=\s*"([^"]+)",([^{}]*?)\.type\s*=\s*FIO_OPT_(\w+)([^{}]*)`)
 var aliased = regexp.MustCompile(`\.alias\s*=\s*"([^"]+)"`)
 
-// base is the oldest version in which the function versions looks for forms, and for options that the installed build
-// lacks.
+// base is the oldest version in which `versions` looks for forms, and for options that the installed build lacks.
 const base = "3.33"
 
 // versions reads options.c and engines/*.c of each release tag of fio 2 and 3 in a clone of fio's repository. `have`

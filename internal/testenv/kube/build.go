@@ -31,8 +31,7 @@ var (
 	mainFile []byte
 )
 
-// parts lists the components. One binary contains all of them. The name under which it is started selects the
-// component.
+// parts lists the components. One binary contains all of them, and the name under which it is started selects one.
 var parts = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl"}
 
 // Build returns the directory that contains the components of Kubernetes. If they are not in the user's cache, Build

@@ -34,8 +34,8 @@ import (
 )
 
 // A Cluster is Kubernetes on some nodes, in its own network, PID and mount namespaces (except for the nodes that Join
-// adds). It does not change this machine's network. When its first process ends, its other processes and its mounts end
-// too. A node is a kubelet with a containerd. All nodes see the files of this machine.
+// adds). When its first process ends, its other processes and its mounts end too. A node is a kubelet with a
+// containerd. All nodes see the files of this machine.
 type Cluster struct {
 	Config string // kubeconfig of the administrator
 	Server string // address of the API within the cluster
@@ -120,7 +120,6 @@ func Start(t *testing.T, nodes int, images ...Image) *Cluster {
 	return c
 }
 
-// A node describes one node of the cluster.
 type node struct {
 	name, address string
 	index         int
@@ -214,8 +213,8 @@ cat >/dev/null
 	})
 }
 
-// Lead makes an address of this machine reachable from pods. It returns an address in the cluster's network that
-// forwards connections to it.
+// Lead makes an address of this machine reachable from pods. It returns an address in the cluster's network from which
+// connections are forwarded to the address `to`.
 func (c *Cluster) Lead(t *testing.T, network, to string) (host string) {
 	t.Helper()
 	var l net.Listener
@@ -373,7 +372,6 @@ type Image struct {
 
 const pauseImage = "localhost/iotax-pause:1"
 
-// images writes the images to files.
 func (c *Cluster) images(t *testing.T, images []Image) {
 	for i, im := range append([]Image{{pauseImage, engine.Content{Command: []string{"sleep", "2147483647"}}}}, images...) {
 		file := c.path(fmt.Sprintf("images/%d.tar", i))
@@ -437,7 +435,6 @@ func withContext(ctx context.Context, cmd *exec.Cmd) *exec.Cmd {
 	return c
 }
 
-// control starts the control plane.
 func (c *Cluster) control(t *testing.T) {
 	program := func(name string) string { return filepath.Join(c.dir, name) }
 	c.run(t, "etcd", "etcd", "--data-dir", c.path("etcd"), "--listen-client-urls", "http://127.0.0.1:2379", "--advertise-client-urls", "http://127.0.0.1:2379",
@@ -452,7 +449,6 @@ func (c *Cluster) control(t *testing.T) {
 	c.run(t, "kube-scheduler", program("kube-scheduler"), "--kubeconfig="+c.path("inside"), "--leader-elect=false", "--bind-address=127.0.0.1", "--profiling=false")
 }
 
-// kubelet starts the kubelet of a node.
 func (c *Cluster) kubelet(t *testing.T, n node) {
 	groups := ""
 	if n.index > 0 { // a kubelet removes unknown pod cgroups next to its own

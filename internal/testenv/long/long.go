@@ -3,8 +3,7 @@ package long
 
 import "testing"
 
-// Test skips a slow test if -short is set. A test is slow if it takes more than about six seconds. The target test of
-// the Makefile sets -short. The target test-all and CI do not.
+// Test skips a slow test if -short is set, as in `make test`. A test is slow if it takes more than about six seconds.
 func Test(t testing.TB) {
 	t.Helper()
 	if testing.Short() {

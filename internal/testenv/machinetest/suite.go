@@ -1,4 +1,4 @@
-// Package machinetest contains the test suite that every kind of machine must pass, including the fake.
+// Package machinetest contains the test suite for all kinds of machines, including the fake.
 //
 // On the machine, the suite needs only programs that the busybox of the built-in guest contains: sh, cat, chmod, dd,
 // env, kill, mkdir, mv, printf, pwd, rm, sleep, wc, and setsid if available.
@@ -38,8 +38,7 @@ type Options struct {
 	// machine died. 0 means 15 s. A guest under emulation may need more.
 	Patience time.Duration
 
-	// Brief selects a few tests, for a machine that uses the same transport as another machine, which passes the full
-	// suite.
+	// Brief selects a few tests. It is for a machine whose transport is tested in full with another machine.
 	Brief bool
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // A CellSpec describes the trials of a cell. Each trial has the values in Values, with noise that all cells of a round
-// share and with its own noise of size Noise.
+// share, and with its own noise.
 type CellSpec struct {
 	Target, Workload string
 	Values           map[string]float64 // by name, which also determines the unit
@@ -25,8 +25,8 @@ type CellSpec struct {
 // wobble returns deterministic noise between -1 and 1.
 func wobble(i, j int) float64 { return math.Sin(float64(7*i+3*j) + math.Sqrt2*float64(i*j%5)) }
 
-// RunOf makes a run of n rounds from cells. The first target is the baseline. A workload has the given metrics, or by
-// default the value with the shortest name.
+// RunOf makes a run of n rounds from cells. The first target is the baseline. The default metric of a workload is the
+// value with the shortest name.
 func RunOf(n int, metrics map[string][]string, cells ...CellSpec) (*iotax.Run, []*iotax.Trial) {
 	run := &iotax.Run{ID: "r", Name: "made", Baseline: cells[0].Target, Precision: .05, Margin: .05, Alpha: stat.AlphaFixed}
 	var trials []*iotax.Trial
@@ -59,7 +59,7 @@ func RunOf(n int, metrics map[string][]string, cells ...CellSpec) (*iotax.Run, [
 	return run, trials
 }
 
-// shorter compares names by length, so that read.iops sorts before the latencies.
+// shorter sorts names by length, so that read.iops precedes the latencies.
 func shorter(a, b string) int { return cmp.Or(len(a)-len(b), cmp.Compare(a, b)) }
 
 func unitOf(name string) (string, iotax.Better) {

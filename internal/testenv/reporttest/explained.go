@@ -9,7 +9,7 @@ import (
 )
 
 // Explained returns a run of a host disk, a guest disk and a guest share with explained trials. Their mean latencies
-// are about 100, 400 and 900 µs. The share has no clock between the application and the device.
+// are about 100, 400 and 900 µs. The share's clocks between application and device are missing.
 func Explained(rounds int) (*iotax.Run, []*iotax.Trial) {
 	const work, ios = "4k random read", 10_000
 	r := rand.New(rand.NewPCG(5, 8))

@@ -20,8 +20,8 @@ const (
 	NotOpened  = "guest nvme"
 )
 
-// Fixture returns a run as on a small machine: three workloads on six targets, with failed trials, a discarded trial
-// and findings. One of the targets could not be opened.
+// Fixture returns a run of three workloads on six targets, one of which could not be opened. It has failed trials, a
+// discarded trial and findings.
 func Fixture() (*iotax.Run, []*iotax.Trial) {
 	start := time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
 	guest := func(disk string) map[string]string {

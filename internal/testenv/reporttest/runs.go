@@ -37,10 +37,8 @@ func Mounts() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Later returns the fixture a week later, to be compared with EarlierRun. The kernel, the CPU governor, the mount
-// options and fio have changed. Small blocks are slower on all targets, and random reads on virtio-blk even more so.
-// One target no longer starts, one has different durability, and one is new. One job has a smaller block size under the
-// same name.
+// Later returns the fixture a week later, to be compared with EarlierRun. The environment, the targets and one job have
+// changed. Small blocks are slower, and random reads on virtio-blk even more so.
 func Later() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Fixture()
 	run.ID, run.Start, run.Status, run.Findings = "20260321-081500-m4q1", run.Start.Add(7*24*time.Hour), iotax.Done, nil
@@ -84,8 +82,8 @@ func EarlierRun() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Detailed returns the fixture with more data for charts: histograms with many bins, as fio writes them, values for
-// each second, CPU time and memory.
+// Detailed returns the fixture with more data for charts: larger histograms, values for each second, CPU time and
+// memory.
 func Detailed() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Fixture()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -130,7 +128,7 @@ func addDetail(t *iotax.Trial, r *rand.Rand, seconds int) {
 	}
 }
 
-// Hundred returns a run of 100 cells: 20 workloads on five targets, with 30 rounds. A trial measures for ten seconds.
+// Hundred returns a run of 100 cells: 20 workloads on five targets, with 30 rounds.
 func Hundred() (*iotax.Run, []*iotax.Trial) {
 	run, _ := Fixture()
 	run.Targets, run.Workloads, run.Findings = run.Targets[:5], nil, nil
@@ -154,7 +152,7 @@ func Hundred() (*iotax.Run, []*iotax.Trial) {
 }
 
 // Matrix returns a run with one baseline and the given numbers of other targets and of workloads. `of` returns the
-// ratio of a target to the baseline. Lognormal noise with standard deviation sd multiplies each value.
+// ratio of a target to the baseline. Values have lognormal noise with standard deviation sd.
 func Matrix(r *rand.Rand, targets, workloads, rounds int, sd float64, of func(target, workload int) float64) (*iotax.Run, []*iotax.Trial) {
 	run := &iotax.Run{ID: "r", Baseline: "t0", Targets: []iotax.TargetInfo{{Name: "t0"}}, Alpha: .05, Margin: .05}
 	var trials []*iotax.Trial
@@ -188,7 +186,7 @@ func OneOfMany() (*iotax.Run, []*iotax.Trial) {
 	})
 }
 
-// Layered returns a run with two sequences of layers. The second sequence contains a name that is not a target.
+// Layered returns a run with two chains of layers. The second one names a target that does not exist.
 func Layered() (*iotax.Run, []*iotax.Trial) {
 	run, trials := RunOf(8, map[string][]string{"4k read": {"read.iops", "read.latency.mean"}, "1M read": {"read.bandwidth"}},
 		CellSpec{Target: "device", Workload: "4k read", Values: map[string]float64{"read.iops": 50000, "read.latency.mean": .0006}},
@@ -202,8 +200,8 @@ func Layered() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// LaidOut returns the run of fixture with sections and the table layout named layout. It adds the standard deviations
-// of the latencies.
+// LaidOut returns the run of fixture with sections, the table layout named layout, and standard deviations of
+// latencies.
 func LaidOut(layout string, fixture func() (*iotax.Run, []*iotax.Trial)) (*iotax.Run, []*iotax.Trial) {
 	run, trials := fixture()
 	run.Presentation = &iotax.Presentation{Layout: layout}
@@ -255,8 +253,8 @@ func FewSlow() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Clients returns a run of 1, 2 and 4 clients on a store that can serve two clients at full speed. The four clients
-// share the store unevenly. The run also has an unrelated target.
+// Clients returns a run of 1, 2 and 4 clients on a store that serves two clients at full speed. The run also has an
+// unrelated target.
 func Clients(noise float64) (*iotax.Run, []*iotax.Trial) {
 	cell := func(name string, iops, minMax, jain float64) CellSpec {
 		v := map[string]float64{"read.iops": iops}
@@ -273,8 +271,7 @@ func Clients(noise float64) (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Curved adds to a run an open loop at three loads on two of its targets, and a store that one, two and four clients
-// read concurrently.
+// Curved adds an open loop at three loads, and a store that one, two and four clients read, to a run.
 func Curved(run *iotax.Run, trials []*iotax.Trial) (*iotax.Run, []*iotax.Trial) {
 	names := func(targets []iotax.TargetInfo) (out []string) {
 		for _, t := range targets {
@@ -306,8 +303,7 @@ func Curved(run *iotax.Run, trials []*iotax.Trial) (*iotax.Run, []*iotax.Trial) 
 	return run, trials
 }
 
-// ThroughALine returns a run with sections, as in a study of a cluster. Some targets are compared with the network link
-// that they use. ALab returns its reference.
+// ThroughALine returns a run with sections, as in a study of a cluster. Some targets are compared with a network link.
 func ThroughALine() (*iotax.Run, []*iotax.Trial) {
 	short := func(cell string) []iotax.Finding {
 		return []iotax.Finding{rules.ShortTrial.Found(iotax.Subject{Kind: iotax.SubjectTrial}, "a window of %s", cell)}
@@ -346,9 +342,8 @@ func ALab() (figures []published.Figure, names iotax.Reference, caveat string) {
 			Values: map[string]string{"s3 / large object / upload.bandwidth": "minio / put / bw"}}, ""
 }
 
-// Quick returns a run of the suite "quick" on a busy machine that emulates its guests: three layers under three
-// workloads, in trials of one second. A cache served one result, one is too noisy, and the budget was spent before the
-// last round.
+// Quick returns a run of the suite "quick" on a busy machine that emulates its guests, in trials of one second. A cache
+// served one result, one is too noisy, and the budget was spent before the last round.
 func Quick() (*iotax.Run, []*iotax.Trial) {
 	ratios := map[string][3]float64{"host disk": {1, 1, 1}, "guest virtio-fs": {1 / 8., 1 / 11., .2}, "guest virtio-blk": {1 / 14., 1 / 21., .93}, "guest 9p": {1 / 33., 1 / 25., 1 / 5.6}}
 	names := []string{"host disk", "guest virtio-blk", "guest virtio-fs", "guest 9p"}

@@ -20,7 +20,7 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// Cache is the cache directory that all tests of a package share. It contains the results of probing this host.
+// Cache is the cache directory that all tests of a package share.
 var Cache string
 
 // Shared contains the state that all workloads of a run share. All tests of a package use the same value.

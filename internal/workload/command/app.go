@@ -22,7 +22,7 @@ import (
 )
 
 // App is the spec of `app: {run: …}`. The workload starts a program and measures the time until it is ready: until it
-// answers an HTTP request, or prints text that matches `ready`. Then the workload ends the program.
+// answers an HTTP request, or prints text that matches `ready`.
 type App struct {
 	Run       string            `yaml:"run" doc:"command that starts it; {dir} is the target's place, {address} and {port} are where it must listen"`
 	Shell     bool              `yaml:"shell" doc:"run it with the machine's shell"`
@@ -172,7 +172,7 @@ func LastLine(text []byte) string {
 	return string(lines[len(lines)-1])
 }
 
-// askEvery is the pause between two requests. It limits the delay with which the first answer is detected.
+// askEvery is the pause between two requests.
 const askEvery = 5 * time.Millisecond
 
 // await returns once the program is ready. It returns errEnded if the program ends first.

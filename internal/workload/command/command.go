@@ -28,8 +28,7 @@ import (
 
 // Command is the spec of `command: make -j2`: any command, timed from its start to its end on every target. The command
 // and its hooks run in the directory that the plan sets, or else in the target's directory. If the target has none,
-// iotax creates a directory. In the command, {dir}, {device} or {url} is the target's place, and {seed} is a number
-// that is the same for all targets of a round.
+// iotax creates a directory.
 type Command struct {
 	Run      string `yaml:"run" doc:"command to run; {dir}, {device} or {url} is the target's place, {seed} a number that changes with each round, {NAME} a label of the target"`
 	Shell    bool   `yaml:"shell" doc:"run the command with the machine's shell; otherwise it is split into words as a shell does, without expansion"`
@@ -200,9 +199,7 @@ func (c *command) Caps() iotax.WorkloadCaps {
 
 func (c *command) limit() time.Duration { return time.Duration(c.spec.Timeout) }
 
-// Check returns an error if the command cannot run on t, for example because the program or a variable is missing, or
-// the place does not fit the placeholders. It also returns an error if the command could write to a read-only device or
-// URL.
+// Check returns an error if the command cannot run on t, or if it could write to a read-only device or URL.
 func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 	s := c.spec
 	if p := support.Misplaced(t, s.Run, s.Setup, s.Prepare, s.Conclude, s.Cleanup); p != "" {
@@ -326,7 +323,7 @@ func (c *command) Prepare(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// preparation returns the time limit of Prepare: the sum of the limits of its parts.
+// preparation returns the time limit of Prepare.
 func (c *command) preparation() time.Duration {
 	const most = 365 * 24 * time.Hour
 	one := c.limit() + 2*iotax.StageTime

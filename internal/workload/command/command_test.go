@@ -77,7 +77,7 @@ func TestCommandJSONAndShell(t *testing.T) {
 	}
 }
 
-// Warm-up runs do everything that a trial does, and are not reported. An exit status that the plan allows is not a
+// Warm-up runs include prepare and conclude, and are not reported. An exit status that the plan allows is not a
 // failure.
 func TestCommandWarmupAndStatus(t *testing.T) {
 	dir := t.TempDir()
@@ -183,7 +183,7 @@ func TestRelativeProgramAtDevice(t *testing.T) {
 	}
 }
 
-// A command gets a device only if --destroy has named the device. The place's guard is called before each command.
+// A command does not get a read-only device, and does not run if the place's guard returns an error.
 func TestCommandsAtDevices(t *testing.T) {
 	texts := map[string]func(*Command){
 		"run":     func(s *Command) { s.Run = "true {device}" },
@@ -264,8 +264,8 @@ func TestCommandKeepsSettings(t *testing.T) {
 	}
 }
 
-// Commands of a plan do not run in the directory in which iotax was started. They run only after the place's guard has
-// returned no error.
+// Commands of a plan do not run in the directory in which iotax was started, and do not run if the place's guard
+// returns an error.
 func TestWhereCommandsRun(t *testing.T) {
 	elsewhere := t.TempDir()
 	t.Chdir(elsewhere)

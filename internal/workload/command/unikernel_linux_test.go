@@ -39,9 +39,7 @@ func bootable(t *testing.T, ctx context.Context) (kernel, initrd, tools string) 
 }
 
 // A unikernel has no shell. It reads its command from the kernel command line, and prints its output to the serial
-// port. The workload command runs QEMU with the unikernel like any other program of this host. In this test, a
-// micro-guest acts as the unikernel: it prints a boot line with its boot time, runs a command, prints the output, and
-// powers off.
+// port. The workload `command` runs QEMU with the unikernel. In this test, a micro-guest acts as the unikernel.
 func TestUnikernel(t *testing.T) {
 	long.Test(t)
 	const qemu = "qemu-system-x86_64"
@@ -79,8 +77,8 @@ func TestUnikernel(t *testing.T) {
 	}
 }
 
-// In this test, the unikernel is a machine of kind qemu with the key `console:`, and runs a workload of kind command.
-// iotax reads the boot line, the results between two marker lines, and the status from the console.
+// In this test, the unikernel is a machine of kind qemu with the key `console:`. iotax reads the boot line, the results
+// between two marker lines, and the status from the console.
 func TestConsole(t *testing.T) {
 	long.Test(t)
 	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {

@@ -45,7 +45,7 @@ func (r *resolved) asked() string {
 	return r.engine
 }
 
-// files returns the number of test files without building their names. It counts a shared file once for each job.
+// files returns the number of test files. A file that several jobs share counts once for each of them.
 func (r *resolved) files() (n int) {
 	for _, o := range r.all() {
 		n += o.layout.count()

@@ -26,11 +26,9 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// fio itself can run a job at several targets at the same time. A fio server runs for each target. One client on this
-// host sends each server its job and starts all jobs together. A fio server does everything that a client requests,
-// with the rights of its own user. So iotax never lets a server listen on a network. Each server listens on a Unix
-// socket in a directory that only its user can enter. This host reaches the socket of another machine through a
-// connection of the agent.
+// A fio server runs for each target. One client on this host sends each server its job and starts all jobs together. A
+// server does what any client requests, with the rights of its own user. So it listens on a Unix socket in a private
+// directory, not on a network. iotax reaches the socket of another machine through the agent.
 
 // Joins returns nil if the job can run at several targets at the same time, and otherwise an error with the reason.
 func (j *fioJob) Joins() error {
@@ -43,15 +41,15 @@ func (j *fioJob) Joins() error {
 	return nil
 }
 
-// A party is a job at one of several targets, whose jobs all run at the same time.
+// A party is one of several jobs that run at the same time, with its target.
 type party struct {
 	job    *fioJob
 	target *iotax.Target
 	noise  bool
 }
 
-// parties returns all jobs that run at the same time on behalf of t: first the measured jobs, then the noise. It
-// returns an error if the noise is not a plain fio job.
+// parties returns the jobs that run at the same time at t: first the measured jobs, then the noise. It returns an error
+// if the noise is not a plain fio job.
 func (j *fioJob) parties(t *iotax.Target) ([]party, error) {
 	var out []party
 	for _, m := range t.Together {
@@ -222,7 +220,6 @@ func join(ctx context.Context, conn net.Conn, m iotax.Machine, socket string) er
 	return err
 }
 
-// jobFile formats the jobs as a fio job file.
 func jobFile(jobs []fio.JobSpec) string {
 	var b strings.Builder
 	for _, j := range jobs {
@@ -237,8 +234,7 @@ func jobFile(jobs []fio.JobSpec) string {
 	return b.String()
 }
 
-// runTogether runs the job at all of t.Together, and the noise at the same time. It adds to out the values of all
-// clients together, the main values of each client, and the fairness between them.
+// runTogether runs the job at all of t.Together, and the noise at the same time. It fills in out.
 func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Trial) (err error) {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "run fio for " + j.name + " on", On: t.Name, Err: err}
@@ -347,7 +343,6 @@ func serversStderr(notes []string) string {
 	return strings.Join(out, "\n")
 }
 
-// tally fills in out from the results of all parties.
 func (j *fioJob) tally(t *iotax.Target, all []party, r *fio.Result, dir string, out *iotax.Trial, fail func(error) error) error {
 	of := func(keep func(i int) bool) *fio.Result {
 		s := *r

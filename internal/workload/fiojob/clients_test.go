@@ -59,7 +59,7 @@ func TestJobFileOfClients(t *testing.T) {
 }
 
 // This host reaches a fio server on this host and on another machine. If the server ends early, serve returns its
-// message. The servers leave nothing behind.
+// message. The servers leave no directories behind.
 func TestServe(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for _, m := range []iotax.Machine{host.Local(), &worktest.Elsewhere{Machine: host.Local(), Name: "far"}} {

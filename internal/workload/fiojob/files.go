@@ -9,8 +9,8 @@ import (
 )
 
 // Files returns the test files of a job that only reads, so that a read-only file system can be created with them. It
-// returns nil if the job writes or has an error, such as a variable without a value. If the sizes depend on the
-// machine, Files computes them for this host. Check then returns an error on a read-only target that needs other files.
+// returns nil if the job writes or has an error, such as a variable without a value. Sizes that depend on the machine
+// are computed for this host.
 func (j *fioJob) Files() []iotax.File {
 	r, err := j.resolve(task.Vars())
 	if err != nil || r.writes() {

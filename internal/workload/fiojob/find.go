@@ -20,8 +20,7 @@ import (
 )
 
 // With `find:`, each trial is a search. It runs fio in an open loop at a series of loads that stat.Search chooses, and
-// its result is one limit. iotax treats this limit like any other value of a trial: in pairs, intervals, ratios,
-// expectations and resumed runs.
+// its result is one limit.
 
 // Find is the value of the key `find:`.
 type Find struct {
@@ -46,8 +45,7 @@ const findLasts = stat.SearchSteps / 2
 const findFrom, findTo = 1. / 32, 2
 
 // leastBeyond is the minimum number of I/Os beyond the condition's quantile in a step at the limit. It is smaller than
-// stat.MinBeyond, the minimum for a reported quantile, because the search repeats its steps and the rounds show the
-// spread of the results.
+// stat.MinBeyond, because the rounds show the spread of the results.
 const leastBeyond = 10
 
 // A condition is a parsed Find.While.
@@ -114,9 +112,9 @@ func (c condition) beyond(ios float64) float64 {
 	return leastBeyond
 }
 
-// value returns the condition's metric in a step. A quantile is computed from all I/Os of the step. If fewer than three
-// I/Os are beyond it, value returns a lower quantile, so that one slow I/O among a hundred does not determine the p99.
-// ok is false if the step has no such metric.
+// value returns the condition's metric in a step. ok is false if the step has no such metric. If fewer than three I/Os
+// are beyond a quantile, value returns a lower quantile, so that one slow I/O among a hundred does not determine the
+// p99.
 func (c condition) value(step *iotax.Trial) (v float64, ok bool) {
 	of, q, quantile := iotax.Quantile(c.Metric)
 	if !quantile {

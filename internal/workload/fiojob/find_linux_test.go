@@ -48,8 +48,7 @@ func bucket(t testing.TB, rate float64) *iotax.Target {
 const bucketTime = 20 * time.Millisecond
 
 // knee returns the offered load at which half of the steps meet a limit for the 95th percentile without too many late
-// arrivals. It simulates the bucket and fio's sources. Each source has one arrival at its start, and one at the start
-// of its window.
+// arrivals. It simulates the bucket and fio's sources.
 func knee(rate float64, step, ramp, limit time.Duration) float64 {
 	type arrival struct {
 		at     float64
@@ -108,7 +107,6 @@ const aside = .03
 
 const kneeLimit = 20 * time.Millisecond
 
-// kneeTrial returns a trial for kneeStudy.
 func kneeTrial(t *iotax.Target, seed uint64) *iotax.Trial {
 	return &iotax.Trial{Target: t.Name, Length: 5 * time.Second, Ramp: time.Second, Seed: seed}
 }
@@ -185,9 +183,9 @@ func TestFindsTheKneesOfTokenBuckets(t *testing.T) {
 	}
 }
 
-// BenchmarkKnee runs a study of a server with a token bucket, and reports the share of studies whose interval contains
-// the knee. It also reports the steps of the search relative to those of a linear sweep whose resolution is half the
-// width of the interval. Other work on the machine must not delay the server.
+// BenchmarkKnee reports the share of studies whose interval contains the knee of a token bucket. It also reports the
+// steps of the search relative to those of a linear sweep with a resolution of half the interval. Other work on the
+// machine must not delay the server.
 //
 //	go test -exec 'chrt -f 20' -run xxx -bench Knee -benchtime 20x -timeout 90m ./internal/workload/fiojob
 func BenchmarkKnee(b *testing.B) {

@@ -24,13 +24,10 @@ import (
 // Fio is the spec of `fio: {rw: randread, bs: 4k}`. It is a fio job given by fio's own options, or the jobs of a job
 // file or a command line. Options in the plan override the options of these jobs.
 //
-// Sizes use the plan's units, which are the standard ones: 1MiB is 1048576 bytes, 1MB is 1000000, and fio's bare 1m is
-// 1048576. In a job file or a command, fio's own rules apply.
+// Sizes in the plan have standard units: 1MiB is 1048576 bytes, and 1MB is 1000000. In a job file or a command, fio's
+// own rules apply. `size` is per process (numjobs), as in fio.
 //
-// The processes of a job (numjobs) have separate files unless the job shares one, and `size` is per process, as in fio.
-// Without a job file or a command, the defaults are rw=randread bs=4k iodepth=1 numjobs=1 direct=1, and test files of 1
-// GiB in total. Such a job also ends with a flush by default if it writes (end_fsync=1). The flush is part of the
-// measurement.
+// A job of plan options ends with a flush by default if it writes (end_fsync=1). The flush is part of the measurement.
 type Fio struct {
 	File    string            `yaml:"file" doc:"fio job file on this host"`
 	Command string            `yaml:"command" doc:"fio command line, as in a shell; each --name is a workload"`
@@ -60,7 +57,7 @@ func (f *Fio) Traits() plan.Traits {
 	return can
 }
 
-// Scale multiplies the sizes of the job's files by the factor.
+// Scale multiplies the sizes of the job by the factor.
 func (f *Fio) Scale(by float64) {
 	if f.ScaleBy == 0 {
 		f.ScaleBy = 1
@@ -159,7 +156,6 @@ var directions = []string{"read", "write", "trim", "randread", "randwrite", "ran
 // report shows it.
 var secretOptions = []string{"http_pass", "http_s3_key", "http_s3_security_token", "http_s3_sse_customer_key", "http_swift_auth_token", "rbd_encryption_passphrase"}
 
-// keepsSecret returns an error for an option that holds a secret.
 func keepsSecret(name string) *plan.FieldError {
 	if !slices.Contains(secretOptions, name) {
 		return nil
@@ -430,7 +426,6 @@ func (f *Fio) scaledOptions() []plan.Option {
 // Kind is the workload kind fio.
 var Kind = support.KindOf(plan.Kind{Name: "fio", Doc: "a fio job, by fio's own options or from a job file", New: newFio}, openFio)
 
-// openFio makes the workload that the spec describes.
 func openFio(w plan.Workload, spec *Fio, e support.Env) (iotax.Workload, error) {
 	j := &fioJob{name: w.Name, env: e, shared: support.Of[sharedState](e.Shared), spec: spec, states: map[*iotax.Target]*fioState{}, prepared: map[*iotax.Target]int{}, unready: map[*iotax.Target]error{}}
 	if spec.File == "" && spec.Command == "" {
@@ -473,7 +468,7 @@ func openFio(w plan.Workload, spec *Fio, e support.Env) (iotax.Workload, error) 
 	return j, nil
 }
 
-// sizeTime limits a trial that ends by size. It may be too short for a job that flushes after each small block.
+// sizeTime limits a trial that ends by size.
 const sizeTime = time.Hour
 
 // Caps returns the capabilities of the workload. They depend on how a trial ends (after a window, or by size), and on
@@ -786,7 +781,7 @@ func smallest(v string, kbBase int, otherwise int64) int64 {
 }
 
 // surestBlock returns the smallest block size of the job. If the job has several directions, it returns the largest of
-// their smallest sizes. In a smaller file, fio cannot complete I/Os of this size.
+// their smallest sizes. A test file must not be smaller.
 func surestBlock(get map[string]string, base map[string]int) int64 {
 	mode, _, _ := strings.Cut(cmp.Or(get["rw"], "read"), ":")
 	block := int64(4096)
@@ -815,7 +810,7 @@ func surestBlock(get map[string]string, base map[string]int) int64 {
 // diskless reports whether the engine uses no files.
 func diskless(engine string) bool { return engine == "null" || engine == "cpuio" }
 
-// Space returns the total size of the test files, in bytes. Workloads with files of the same size share them.
+// Space returns the total size of the test files, in bytes.
 func (j *fioJob) Space() int64 {
 	r, err := j.resolve(task.Vars())
 	if err != nil {

@@ -206,7 +206,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// The test file is complete, incompressible, written once and shared. It is gone after its last user's cleanup.
+// The test file is complete, random, written once and shared. It is gone after its last user's cleanup.
 func TestFiles(t *testing.T) {
 	ctx := worktest.CtxFor(t)
 	dir := worktest.OnDisk(t)
@@ -358,7 +358,7 @@ func TestPlaceFillsUpMeanwhile(t *testing.T) {
 	}
 }
 
-// A read-only place works if it contains the file, as a share of a prepared directory does.
+// A read-only place works if it contains the file.
 func TestReadOnlyPlace(t *testing.T) {
 	dir := worktest.OnDisk(t)
 	tg := worktest.Target(host.Local(), dir)
@@ -373,7 +373,7 @@ func TestReadOnlyPlace(t *testing.T) {
 	if err := w.Run(worktest.CtxFor(t), ro, trial(100*time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
-	// The file belongs to the read-only place, so Cleanup never removes it.
+	// The file belongs to the read-only place, so Cleanup does not remove it.
 	alone := worktest.Target(host.Local(), worktest.OnDisk(t))
 	alone.Place.ReadOnly = true
 	if err := os.WriteFile(filepath.Join(alone.Place.Path, "iotax-4MiB.0.0.dat"), make([]byte, 4<<20), 0o600); err != nil {

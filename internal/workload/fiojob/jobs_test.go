@@ -362,7 +362,7 @@ func TestJointly(t *testing.T) {
 	}
 }
 
-// Of two jobs that name the same file, the first has an engine that uses no file.
+// Two jobs that name the same file can run jointly, even if the engine of the first one uses no file.
 func TestJointlyWithoutFile(t *testing.T) {
 	dir := t.TempDir()
 	text := "[global]\nfilename=x\nsize=1m\n[idle]\nrw=read\nioengine=null\n[reader]\nrw=randread\nioengine=psync\n"
@@ -386,7 +386,7 @@ func TestJointlyWithoutFile(t *testing.T) {
 	}
 }
 
-// A job with by_size writes its size once, whatever the length of the plan's trials, and no runtime cuts it off.
+// A job with by_size writes its size once, and no runtime cuts it off.
 func TestFioBySize(t *testing.T) {
 	spec := &Fio{Command: "fio --name=sync-test --rw=write --ioengine=sync --fdatasync=1 --size=64k --bs=2300", BySize: true}
 	if err := spec.Validate(); err != nil {

@@ -14,19 +14,18 @@ import (
 	"iotax/internal/plan"
 )
 
-// A layout describes the test files of a job. Their names contain their size. So workloads with files of the same size
-// on one target share these files, and each file is written once.
+// A layout describes the test files of a job. Their names contain their size, so that workloads with files of the same
+// size on one target share them.
 //
-// Each process of a fio job has its own files, as in fio. If processes shared a file, they would wait for its inode
-// lock and overwrite each other's blocks. They share a file only if the job names a file, uses offset_increment, or is
-// an open loop.
+// Each process of a job has its own files, because processes that share a file wait for its inode lock. They share a
+// file only if the job names a file, uses offset_increment, or is an open loop.
 type layout struct {
 	jobs   int   // numjobs; 0 if the job uses no files
 	files  int   // per process
 	bytes  int64 // size of each file
 	shared bool
 	tag    string // suffix for files with special data
-	part   int    // index of the part; jobs that run at the same time have separate files
+	part   int    // index of the part; the file names contain it if it is not 0
 }
 
 // one reports whether all processes of the job use one file.
@@ -34,7 +33,6 @@ func (l layout) one() bool { return l.shared && l.jobs > 0 }
 
 func (l layout) total() int64 { return l.bytes * int64(l.count()) }
 
-// count returns the number of files without building their names.
 func (l layout) count() int {
 	switch {
 	case l.jobs == 0:
@@ -95,11 +93,9 @@ func dataTag(settings []fio.Setting) string {
 	return fmt.Sprintf("-%x", sum[:4])
 }
 
-// exactly matches the paths that fio takes literally, by kind of place. fio does not take every path literally. It
-// splits filename at colons, cuts it at # and ;, and removes blanks at its ends. In a job file it also replaces
-// variables. So iotax does not pass the path of a directory: fio runs in the directory, with file names from layout.
-// iotax must pass the path of a device and the URL of an export. These may contain only characters that fio takes
-// literally.
+// exactly matches the paths that fio takes literally, by kind of place. fio splits a filename at colons, cuts it at #
+// and ;, and removes blanks at its ends. Directories have no pattern, because fio runs in the directory, with file
+// names from layout.
 var exactly = map[iotax.PlaceKind]*regexp.Regexp{
 	iotax.PlaceDevice: regexp.MustCompile(`^[A-Za-z0-9/._+=@%,~-]+$`),
 	iotax.PlaceURL:    regexp.MustCompile(`^[A-Za-z0-9/._+=@%,~:?&[\]-]+$`),
@@ -131,7 +127,6 @@ type line struct {
 	rate     float64 // I/Os per second of all jobs together, at random times; 0 means a closed loop
 }
 
-// args returns the command line of one trial.
 func (l line) args() []string {
 	args := slices.Clone(l.fio)
 	if l.onlyReads() {
@@ -209,7 +204,6 @@ func (l line) settings(r *resolved) (settings []fio.Setting) {
 	return settings
 }
 
-// engineOf returns the engine of one job.
 func (l line) engineOf(r *resolved) string {
 	if len(l.job.beside) > 0 && !l.export {
 		return cmp.Or(r.engine, l.engine)
@@ -227,9 +221,9 @@ func fioSeed(seed uint64) uint64 {
 	return seed
 }
 
-// jobName returns the workload's name without characters that are special in fio or in file names. The prefix prevents
-// fio from taking a name such as "global" for a section. It also prevents a workload named "data" from testing
-// a directory "data" below fio's working directory.
+// jobName returns the workload's name without characters that are special in fio or in file names. With the prefix, fio
+// does not take a name such as "global" for a section, or a name such as "data" for a directory in its working
+// directory.
 func jobName(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {

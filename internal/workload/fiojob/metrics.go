@@ -57,7 +57,6 @@ func metrics(settings []fio.Setting) []string {
 	return out
 }
 
-// directionsOf returns the directions of a mode.
 func directionsOf(rw string) (out []string) {
 	mode, _, _ := strings.Cut(rw, ":")
 	if reads(mode) {

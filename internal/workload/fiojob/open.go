@@ -19,11 +19,11 @@ import (
 // An open loop offers I/Os at times that do not depend on when other I/Os complete, as users do. fio's own mode for
 // this, io_submit_mode=offload, hangs at the end of about half of the runs with fio 3.33. The usual mode, an
 // asynchronous engine with rate_process=poisson, waits for all I/Os in flight before it waits for the next arrival.
-// I/Os that were due in the meantime start late, and their latency counts only from then. So iotax generates the
-// arrivals with many jobs, each with its own Poisson process and one I/O at a time. Together they form a Poisson
-// process again, and an I/O starts late only if its own job is busy. Little's law gives the share of late I/Os: the
-// I/Os in flight over the number of jobs. iotax stores the share with each trial, and adds a finding if it is too
-// large.
+// I/Os that were due in the meantime start late, and their latency counts only from then.
+//
+// So iotax generates the arrivals with many jobs, each with its own Poisson process and one I/O at a time. An I/O
+// starts late only if its own job is busy. By Little's law, the share of late I/Os is the number of I/Os in flight over
+// the number of jobs.
 
 // openJobs is the default number of sources, the jobs of an open loop.
 const openJobs = 128
@@ -65,7 +65,7 @@ func parseLoad(s string) (float64, error) {
 }
 
 // leastRate is the lowest rate of an open loop, and mostEach the highest rate of one of its sources, both in I/Os per
-// second. fio schedules arrivals in whole microseconds.
+// second.
 const (
 	leastRate = 10
 	mostEach  = 10000
@@ -112,8 +112,8 @@ func (l line) busy() int { return int(l.rate * l.window() / leastEach) }
 
 func (l line) window() (seconds float64) { return float64(max(l.runtime, 1)) / 1000 }
 
-// sources divides the rate of l among as many sources as the job allows and the rate keeps busy. Each source offers a
-// whole number of I/Os per second. It uses fewer sources, down to half as many, if they come closer to the rate.
+// sources returns the number of sources and the rate of each, in whole I/Os per second. It uses as many sources as the
+// job allows and the rate keeps busy, or down to half as many if that comes closer to the rate.
 func (l line) sources() (jobs, each int) {
 	most := max(1, min(l.job.layout.jobs, int(l.rate/l.offered(1, 1)), l.busy()))
 	best := math.Inf(1)
@@ -130,8 +130,7 @@ func (l line) sources() (jobs, each int) {
 
 // Each source starts with one additional arrival. If all sources started at the same time, these arrivals would be a
 // burst that a target near its limit takes seconds to complete. So the sources start at random times within one second,
-// or within ten mean gaps of a source if that is longer, but at most within a fifth of the window. The first arrivals
-// then add at most a tenth to the load of that time.
+// or within ten mean gaps of a source if that is longer, but at most within a fifth of the window.
 const (
 	leastEach = 50 // minimum number of I/Os of a source in the window
 	startGaps = 10 // mean gaps of a source within which the sources start
@@ -145,7 +144,6 @@ func (l line) starts(jobs int) int64 {
 // rateError is the relative error of the rate at which `sources` stops trying fewer sources.
 const rateError = 0.002
 
-// fillOpen sets the defaults of an open loop.
 func (f *Fio) fillOpen(def func(key, value string, unless ...string)) {
 	def("numjobs", strconv.Itoa(openJobs))
 	def("ioengine", "psync") // a source with one I/O at a time needs no queue

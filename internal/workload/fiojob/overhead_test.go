@@ -99,9 +99,8 @@ func ratio(t testing.TB, hand, ours []rates, of func(rates) float64) stat.Interv
 	return r
 }
 
-// medianRatio returns the median of the pairs' ratios, with its order-statistic interval. Single runs may fall into two
-// groups, for example with and without a busy neighbour on the same core. In most pairs, both runs are then in the same
-// group, and the median reflects these pairs. A mean would mix the groups.
+// medianRatio returns the median of the pairs' ratios and its interval. Unlike a mean, it hardly depends on the few
+// pairs whose runs had different conditions, for example a busy neighbour on the same core.
 func medianRatio(hand, ours []rates, of func(rates) float64) stat.Interval {
 	var q []float64
 	for i := range hand {

@@ -65,7 +65,7 @@ func decoys(t *testing.T, root, dir string) {
 	}
 }
 
-// No byte of a directory's path changes which files fio opens: fio writes only in the directory.
+// fio writes only in the target's directory, whatever bytes its path contains.
 func TestFioInAnyDirectory(t *testing.T) {
 	t.Parallel()
 	up := allBytes()

@@ -30,7 +30,7 @@ func TestRateIsOffered(t *testing.T) {
 	ctx, target := worktest.CtxFor(t), worktest.Target(host.Local(), worktest.TempIn(t, "/dev/shm"))
 	ready(ctx, t, j, target)
 	// The number of Poisson arrivals varies: with 60,000 arrivals, by at most 0.8 % in 19 of 20 runs. If the CPUs are
-	// busy, sources wake late and the last arrivals miss the window.
+	// busy, sources wake late and the last arrivals miss the window. So the test tries several seeds.
 	var got []float64
 	for seed := range uint64(4) {
 		out := &iotax.Trial{Length: 20 * time.Second, Ramp: time.Second, Seed: 2 + seed}

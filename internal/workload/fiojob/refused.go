@@ -79,7 +79,7 @@ var barredEngines = map[string]bar{
 var memories = []string{"malloc", "shm", "shmhuge", "mmap", "mmaphuge", "mmapshared", "cudamalloc"}
 
 // refuse returns an error if a job must not have the option or its value. The value may still contain variables.
-// unclear calls refuse again when they have been replaced.
+// `unclear` calls refuse again after they have been replaced.
 func refuse(s fio.Setting) *plan.FieldError {
 	no := func(hint, format string, args ...any) *plan.FieldError {
 		return &plan.FieldError{Field: s.Key, Msg: fmt.Sprintf(format, args...), Hint: hint}
@@ -139,8 +139,8 @@ func barredEngine(name string) bar {
 	return b
 }
 
-// unknown returns the error for a name that is not an option of a job. On its command line, where iotax passes the
-// jobs, fio accepts abbreviated names and its own options too.
+// unknown returns the error for a name that is not an option of a job. fio also accepts abbreviated names and options
+// of fio itself on its command line.
 func unknown(key string) *plan.FieldError {
 	full, own := fio.Completed(key)
 	if own {

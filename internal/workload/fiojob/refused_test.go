@@ -18,7 +18,6 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// sums returns the checksums of the files of a directory.
 func sums(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -32,9 +31,8 @@ func sums(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// A job file cannot change anything outside of its target: each line is refused with a hint. If a line were accepted,
-// the test would run fio (except for some dangerous lines) and detect the change. DIR is the neighbour's directory,
-// FILE is a file in it, and CMD creates another one.
+// A job file cannot change anything outside of its target: each line is refused with a hint. DIR is the neighbour's
+// directory, FILE is a file in it, and CMD creates another one.
 func TestJobsStayInTheirTarget(t *testing.T) {
 	neighbour := worktest.OnDisk(t)
 	file := filepath.Join(neighbour, "large")
@@ -126,9 +124,8 @@ func TestJobsStayInTheirTarget(t *testing.T) {
 	}
 }
 
-// Each option in fio.OptionNames either passes or is refused with a hint. If older versions of fio lack an accepted
-// option, its name is not a prefix of an option that reaches beyond the target, because those versions would read it as
-// an abbreviation of the longer one.
+// Each option in fio.OptionNames passes or is refused with a hint. The name of an accepted option that older versions
+// of fio lack is not a prefix of a refused option, because those versions would read it as an abbreviation.
 func TestEveryOptionIsDecided(t *testing.T) {
 	passes := func(name string) bool {
 		_, ours := decided[fio.Canonical(name)]

@@ -29,7 +29,7 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// fioJob is a workload: one fio job on any number of targets.
+// fioJob is a fio workload on any number of targets.
 type fioJob struct {
 	name       string
 	env        support.Env
@@ -177,7 +177,6 @@ func candidates(os string) []string {
 // nbdEngine is fio's only engine for NBD exports.
 const nbdEngine = "nbd"
 
-// candidates returns the engines for t, best first.
 func (st *fioState) candidates(t *iotax.Target) []string {
 	if support.IsNBD(t.Place) {
 		return []string{nbdEngine}
@@ -221,8 +220,8 @@ func (j *fioJob) probe(ctx context.Context, t *iotax.Target, st *fioState, engin
 }
 
 // Settle chooses one engine that works on every target, if possible, because targets with different engines run
-// different workloads. It does not change an engine that the job names, except at NBD exports. It skips a target that
-// cannot run the job. Check reports such a target.
+// different workloads. It keeps an engine that the job names, except at NBD exports. It skips a target that cannot run
+// the job.
 func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.Finding, error) {
 	type candidate struct {
 		t     *iotax.Target
@@ -242,7 +241,7 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 		}
 		versions[st.tool.Version] = append(versions[st.tool.Version], t.Name)
 		if support.IsNBD(t.Place) {
-			st.engine = nbdEngine // fio has only one engine for exports
+			st.engine = nbdEngine
 			continue
 		}
 		if st.engine = st.job.asked(); st.engine != "" {
@@ -331,7 +330,7 @@ func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
 	return claimAll([]party{{job: j, target: t}})
 }
 
-// check does the same as Check for a single target, but does not count the space that other targets need.
+// check does the same as Check for a single target, but does not claim space.
 func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 	st, err := j.state(ctx, t)
 	if err != nil {
@@ -484,8 +483,8 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 	if len(missing) > 0 && t.Place.ReadOnly {
 		return on(errors.New("the place is read-only"), "")
 	}
-	// One fio process writes up to eight files at the same time. With fewer, fio would have to start more often. With
-	// more, the files would interleave on the disk.
+	// With fewer files at the same time, fio would have to start more often. With more, the files would interleave more
+	// on the disk.
 	for _, bytes := range slices.Sorted(maps.Keys(missing)) {
 		for batch := range slices.Chunk(missing[bytes], 8) {
 			files := map[string]int64{}
@@ -824,7 +823,6 @@ func (j *fioJob) normal(st *fioState) map[string]string {
 // logs maps each kind of log to the contents of fio's log files.
 type logs map[fio.LogKind][][]byte
 
-// logsOf groups the files by kind.
 func logsOf(files map[string][]byte) logs {
 	l := logs{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -888,8 +886,7 @@ func exitStatus(e *iotax.ExitError) string {
 	return "exit status " + strconv.Itoa(e.Code)
 }
 
-// sharedState caches facts about machines and places for all jobs of a run. So a plan with ten workloads examines each
-// machine only once.
+// sharedState caches facts about machines and places for all jobs of a run.
 type sharedState struct {
 	surveys    sync.Map // task.Survey, by support.Identity of the machine
 	probes     sync.Map // error, by probeKey

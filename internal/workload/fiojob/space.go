@@ -63,9 +63,8 @@ func (j *fioJob) needs(ctx context.Context, t *iotax.Target, own room, missing m
 	return append(needs, need{r, path.Dir(t.Place.Backing), bytes, files}), nil
 }
 
-// claimAll returns an error if the missing files of all parties do not fit, together with the files that earlier calls
-// claimed. Otherwise it claims the missing files. settle removes a claim when its file is written or no longer needed.
-// After an error, claimAll leaves no new claims.
+// claimAll claims the space for the missing files of all parties. It returns an error, and leaves no new claims, if the
+// files do not fit together with the files that earlier calls claimed.
 func claimAll(parties []party) error {
 	var fresh []party // parties that had no claim before this call
 	for _, p := range parties {

@@ -155,7 +155,7 @@ func TestJobsLeaveNothingWhereTheyRun(t *testing.T) {
 	}
 }
 
-// A check that hangs ends after support.GlanceTime, even if it is part of a step with a longer time limit.
+// A check that hangs ends after support.GlanceTime.
 func TestEveryLookEnds(t *testing.T) {
 	before := support.GlanceTime
 	support.GlanceTime = 300 * time.Millisecond

@@ -180,7 +180,6 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// args returns the complete command line in the right order.
 func TestArgs(t *testing.T) {
 	l := line{fio: []string{"/usr/bin/fio"}, name: "4k random read: ünïcode", place: "/mnt/a:b", engine: "io_uring", seed: 7, runtime: 10000, ramp: 2000}
 	show := func(l line, set string) string {

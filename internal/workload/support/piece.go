@@ -17,8 +17,8 @@ import (
 const startShare = 0.05
 
 // Timed measures f with this host's clock. It adds the values duration and operations (the number that f returns) to
-// out. On machines other than this host, it also times an empty command, and adds that time as the value `start`. It
-// estimates how much of the duration is overhead.
+// out. On machines other than this host, it also times an empty command, and adds that time as the value `start`, an
+// estimate of the overhead in the duration.
 func Timed(ctx context.Context, m iotax.Machine, out *iotax.Trial, f func() (operations int, err error)) (time.Duration, error) {
 	var start time.Duration
 	if !iotax.IsLocal(m) {

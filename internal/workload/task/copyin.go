@@ -24,8 +24,7 @@ type CopyIn struct {
 // volume was local, and Steady until the whole volume had been read from the local copy.
 type Arrival struct{ First, Local, Steady time.Duration }
 
-// Bring copies a volume to a directory, or serves it lazily. It measures when the first block was read, when the whole
-// volume was local, and when the volume had been read from the local copy.
+// Bring copies a volume to a directory, or serves it lazily. It then reads the whole volume from the local copy.
 var Bring = agent.New("copy in", func(ctx context.Context, c CopyIn) (Arrival, error) {
 	if c.Lazy {
 		return c.lazy(ctx)
@@ -33,7 +32,6 @@ var Bring = agent.New("copy in", func(ctx context.Context, c CopyIn) (Arrival, e
 	return c.eager(ctx)
 })
 
-// run runs a program in c.Dir.
 func (c CopyIn) run(ctx context.Context, args ...string) error {
 	return agent.Here(ctx).Run(ctx, &iotax.Cmd{Args: args, Env: append(c.Env, "LC_ALL=C"), Dir: c.Dir})
 }

@@ -55,7 +55,7 @@ func quick[In, Out any](name string, do func(In) (Out, error)) agent.Func[In, Ou
 }
 
 var (
-	// Sizes returns the sizes of the named files that exist.
+	// Sizes returns the sizes of the named regular files that exist.
 	Sizes = quick("file sizes", sizes)
 	// Remove removes files and directories, if they exist.
 	Remove = quick("remove files", func(f Files) (nothing, error) { return nothing{}, f.each(os.RemoveAll) })
@@ -63,7 +63,8 @@ var (
 	Rename = quick("rename files", func(r Renaming) (nothing, error) {
 		return nothing{}, r.each(func(path string) error { return os.Rename(path, path[:len(path)-len(r.Ending)]) })
 	})
-	// CheckPlace returns the problem of a directory, if any, its room, and the sizes of files in it.
+	// CheckPlace checks whether a directory can be used. Without a problem, it also returns the room of the directory
+	// and the sizes of the named files.
 	CheckPlace = quick("check place", checkPlace)
 	// RoomOf returns the room of a directory.
 	RoomOf = quick("room of directory", func(dir string) (Room, error) {
@@ -137,7 +138,7 @@ type Check struct {
 type Place struct {
 	Problem string // one of the problems below, or ""
 	Room    Room
-	Sizes   map[string]int64 // of the files that exist
+	Sizes   map[string]int64 // of the regular files that exist
 }
 
 // Problems of a place.

@@ -130,7 +130,7 @@ func random(ctx context.Context, r RandomFile) (_ nothing, err error) {
 type FioRun struct {
 	Args, Env []string
 	Dir       string // working directory; "" is the temporary directory of the logs
-	Label     string // label of the iotax run, which marks its leftovers (see Temp)
+	Label     string // label of the iotax run (see Temp)
 	Step      int    // averaging interval of the logs, ms
 	Report    int    // interval between reports, s; 0 prints only the final report
 	Limit     int    // limit for the output and the logs together, bytes

@@ -1,5 +1,5 @@
-// Package far starts programs through a POSIX sh on a channel that carries the standard streams but may change the
-// words of a command line, such as an SSH session or limactl shell.
+// Package far starts programs through a POSIX sh, on a channel that may change the words of a command line, such as an
+// SSH session or limactl shell.
 package far
 
 import (
@@ -8,15 +8,15 @@ import (
 	"iotax"
 )
 
-// Bootstrap is the command line for the login shell. It is the same for every program: it reads one line from standard
-// input and evaluates it. fish and csh also accept the line. "exec" replaces the login shell with sh. The program's
-// arguments come over standard input, so only the kernel's limit on arguments applies.
+// Bootstrap is the command line for the login shell. It reads one line from standard input and evaluates it. fish and
+// csh also accept it. The program's arguments come over standard input, so only the kernel's limit on arguments
+// applies.
 const Bootstrap = `exec sh -c '` + Script + `'`
 
 // Script is the script in Bootstrap, for channels that take an argument vector.
 const Script = `IFS= read -r iotax_s && eval "$iotax_s"`
 
-// newline is shell code that sets the variable that quote uses.
+// newline is shell code that sets the variable for newlines (see quote).
 const newline = `iotax_n=$(printf "\nx"); iotax_n=${iotax_n%x}; `
 
 // Exec returns the line for Bootstrap that replaces the shell with args. The line ends with a newline.

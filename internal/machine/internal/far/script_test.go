@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// Exec returns exactly one line, because the remote shell reads only one line. sh passes the words to the program
-// unchanged.
+// Exec returns exactly one line, because the remote shell reads only one line. sh passes the words on unchanged.
 func TestExec(t *testing.T) {
 	words := []string{"a\nb", "\n", "", "it's $HOME \\ \"x\"", "*"}
 	line := Exec(append([]string{"printf", `%s\0`}, words...))

@@ -1,5 +1,4 @@
-// Package made contains the common parts of the machines that iotax makes for a run: their names, the command that
-// keeps a container running, and the paths of a container's mounts.
+// Package made contains the common parts of the machines that iotax makes for a run.
 package made
 
 import (
@@ -16,7 +15,7 @@ func Name() string {
 }
 
 // Sleep returns the command that keeps a container running until it is stopped. A shell that waits for a child handles
-// SIGTERM at once. Most images that contain sh also contain sleep.
+// SIGTERM at once.
 func Sleep() []string {
 	return []string{"sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"}
 }
@@ -24,7 +23,7 @@ func Sleep() []string {
 // NoShell is the hint for an image in which the agent cannot be started.
 const NoShell = "use an image that has a POSIX shell (busybox will do)"
 
-// Mount returns the path of the mount `id` in a container. Package volume uses this path.
+// Mount returns the path of the mount `id` in a container.
 func Mount(id string) string { return "/mnt/" + id }
 
 // ShortID shortens the id of a container or an image to the length that engines show.

@@ -1,5 +1,5 @@
-// Package proc contains the parts of running a command that all machines share: it checks the command, keeps the end
-// of its standard error, and passes its streams so that a failing reader or writer of the caller ends the command.
+// Package proc contains the parts of running a command that all machines share. It checks the command, keeps the end of
+// its standard error, and passes its streams so that an error of the caller's reader or writer ends the command.
 package proc
 
 import (
@@ -23,12 +23,11 @@ const (
 	// Grace is the time between SIGTERM and SIGKILL. fio needs a moment to stop its jobs and write its results.
 	Grace = 2 * time.Second
 
-	// Patience is the time that a killed process gets to exit. Only a process that waits in the kernel, for a disk or
-	// a server that does not answer, takes longer.
+	// Patience is the time that a killed process gets to exit. A process that waits in the kernel may take longer.
 	Patience = 10 * time.Second
 
 	// TagName is the environment variable that marks the processes of one command. The process group does not include
-	// them all: each fio job starts its own session.
+	// them all, because each fio job starts its own session.
 	TagName = "IOTAX_COMMAND"
 
 	// TailSize is the number of bytes of standard error that an ExitError keeps.
@@ -113,8 +112,8 @@ func (t *Tail) String() string {
 	return secret.Text(string(b))
 }
 
-// A Gate passes writes to a writer of the caller until Shut, or until a write fails. Later output, from a process that
-// outlived its command, must not change a buffer that the caller already reads.
+// A Gate passes writes to a writer of the caller until Shut, or until a write fails. A process that outlives its
+// command must not change a buffer that the caller already reads.
 type Gate struct {
 	mu   *sync.Mutex
 	w    io.Writer
@@ -185,9 +184,8 @@ func same(a, b io.Writer) bool {
 	return t == reflect.TypeOf(b) && t.Comparable() && a == b
 }
 
-// Feed copies r to w and closes w. If r fails, Feed calls `fail`, which must end the command before it returns:
-// otherwise the command would treat the truncated input as complete. It is not an error if the command does not read
-// all of its input.
+// Feed copies r to w and closes w. If r fails, Feed first calls `fail`, which must end the command before it returns:
+// otherwise the command would treat the truncated input as complete. A command need not read all of its input.
 func Feed(w io.WriteCloser, r io.Reader, fail func(error)) {
 	if r != nil {
 		src := &source{r: r}

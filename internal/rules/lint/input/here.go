@@ -49,8 +49,8 @@ func Here(ctx context.Context) lint.Facts {
 	return facts
 }
 
-// Memory returns the memory of this machine or the limit of this container, whichever is smaller, in bytes. It
-// returns 0 if unknown.
+// Memory returns the memory of this machine or the limit of this container, whichever is smaller, in bytes, or 0 if
+// unknown.
 func Memory(ctx context.Context) int64 {
 	env, err := probe.Environment(ctx, host.Local())
 	if err != nil {
@@ -67,7 +67,7 @@ func memoryOf(env map[string]string) int64 {
 	return n
 }
 
-// Plan lints a plan before its run. It reads the memory size only if a rule needs it, so that a run starts without
+// Plan lints a plan before its run. It reads the memory size only for rules that need it, so that a run starts without
 // delay.
 func Plan(ctx context.Context, p *plan.Plan) []lint.Finding {
 	facts := lint.Facts{OS: runtime.GOOS}
@@ -81,9 +81,8 @@ func Plan(ctx context.Context, p *plan.Plan) []lint.Finding {
 	return found
 }
 
-// holds describes the contents of a block device and its partitions: mounts, swap, RAID or LVM members, file systems
-// and partition tables. It does not write to the device. It returns "" if it finds nothing or cannot examine the
-// device.
+// holds describes the contents of a block device and its partitions, such as mounts and file systems. It does not write
+// to the device. It returns "" if it finds nothing or cannot examine the device.
 func holds(ctx context.Context, device string) string {
 	if runtime.GOOS != "linux" {
 		return ""
@@ -93,7 +92,7 @@ func holds(ctx context.Context, device string) string {
 	if real, err := filepath.EvalSymlinks(device); err == nil {
 		device = real // for links such as /dev/disk/by-id/NAME
 	}
-	// List all devices instead of naming one: a container may lack device nodes that lsblk would then need.
+	// List all devices: to name one, lsblk would need its device node, which a container may lack.
 	out, err := iotax.ExecOutput(quiet(exec.CommandContext(ctx, "lsblk", "--json", "--paths", "-o", "NAME,TYPE,FSTYPE,PTTYPE,MOUNTPOINT")))
 	if err != nil {
 		return ""
@@ -118,7 +117,7 @@ type block struct {
 	Children                               []block
 }
 
-// held describes the contents of a device and of the devices based on it, according to the JSON output of lsblk.
+// held describes the contents of a device and of the devices based on it. lsblk is the JSON output of lsblk.
 func held(lsblk []byte, device string) (found []string) {
 	var all struct{ BlockDevices []block }
 	if json.Unmarshal(lsblk, &all) != nil {

@@ -46,7 +46,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// A plan that only writes more than this machine's memory does not overwrite it in the cache.
+// A job that writes more than this machine's memory is not reported as overwriting its file in the cache.
 func TestPlanBeyondMemory(t *testing.T) {
 	for size, want := range map[string]bool{"1MiB": true, "1000TiB": false} {
 		p, err := plan.Parse("p.yaml", []byte("targets: {a: {dir: /tmp}}\nworkloads: {w: {fio: {rw: write, direct: 0, size: "+size+"}}}\n"), kinds.All())

@@ -136,8 +136,8 @@ func (l *Reader) script(name, text string) error {
 	return l.add(name, found, err)
 }
 
-// directory lints the job files, plans and scripts with fio commands below a directory. It does not follow links and
-// skips directories whose name begins with a dot.
+// directory lints the job files, plans and scripts with fio commands below a directory. It does not follow links, and
+// skips hidden directories.
 func (l *Reader) directory(dir string) error {
 	before := l.N
 	var errs []error

@@ -13,7 +13,7 @@ import (
 	"iotax/internal/terminal"
 )
 
-// Text writes the findings for a terminal that is width columns wide. With brief, it omits the reasons.
+// Text writes the findings for a terminal of width columns. With brief, it omits the reasons.
 func (l *Reader) Text(out io.Writer, width int, color, brief bool) error {
 	w := &findingWriter{width: width, color: color, brief: brief, explained: map[string]bool{}}
 	for _, f := range l.Found {

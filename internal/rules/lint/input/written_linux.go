@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxExtents is the maximum number of extents to examine. It limits the time for a fragmented file.
+// maxExtents is the maximum number of extents to examine, to limit the time for a fragmented file.
 const maxExtents = 10_000
 
-// written returns the share of a file's size that is data. Holes do not count. Preallocated blocks do not count
-// either if the file system reports them as holes. The second result is false if the share cannot be determined.
+// written returns the share of a file's size that is data. Holes do not count. The second result is false if the share
+// cannot be determined.
 func written(path string) (float64, bool) {
 	f, err := os.Open(path)
 	if err != nil {
