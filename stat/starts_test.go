@@ -110,7 +110,7 @@ func TestStartsP(t *testing.T) {
 			p := EffectP(d, ratio, o)
 			for _, by := range []float64{.98, 1.02} {
 				if o.Alpha = p * by; p > .5 || p == 0 {
-					continue // at such an alpha, the t and rank intervals may not overlap, and the hull also contains the ratios between them
+					continue // the t and rank intervals may not overlap, and the hull also contains the ratios between them
 				}
 				i, err := Hull(d, o)
 				if err != nil {

@@ -247,7 +247,7 @@ measure: {protocol: "fixed:2x10s", ramp: 100ms, keep_going: true}
 	r.said("round 1/2  write  guest")
 	export := s.process("qemu-nbd")
 	before := ioOf(export, "write_bytes")
-	for end := time.Now().Add(time.Minute); ioOf(export, "write_bytes") < before+256<<10; time.Sleep(5 * time.Millisecond) { // only fio writes that much; a busy disk takes 50 writes a second
+	for end := time.Now().Add(time.Minute); ioOf(export, "write_bytes") < before+256<<10; time.Sleep(5 * time.Millisecond) { // only fio writes that much
 		if time.Now().After(end) {
 			t.Fatalf("fio did not write to the export again: %v", r.wait())
 		}

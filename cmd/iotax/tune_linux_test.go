@@ -61,7 +61,7 @@ func TestTune(t *testing.T) {
 		Runs         []string
 	}
 	args := []string{"tune", "tune.yaml", "--for", "took", "--state", s.path("tune"), "--json", "-q"}
-	// No earlier run shows how long a trial takes.
+	// Without an earlier run, the time of the trials is estimated, and the estimate exceeds this budget.
 	s.iotax(append(args, "--budget", "1m")...).works(t, exitError, "the budget is spent: the next 32 trials", "--budget continues")
 	r := s.iotax(append(args, "--budget", "1h")...)
 	r.works(t, exitOK)

@@ -152,7 +152,7 @@ type wal struct {
 	syncs      recorder
 	synced     int // flushes in the window
 	bytes      float64
-	measured   bool // the measurement window has begun
+	measured   bool // the measurement window has begun and has not ended
 
 	// The pages.
 	content       filler

@@ -14,7 +14,7 @@ import (
 // DefaultWorkloads is used if the command line names no workload.
 var DefaultWorkloads = []string{"randread-4k", "randwrite-4k", "seqread-1m"}
 
-// Default queue depths of workload words. Large blocks need fewer requests in flight.
+// Default queue depths of workload words.
 const (
 	RandomDepth     = 32
 	SequentialDepth = 8

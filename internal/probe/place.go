@@ -244,7 +244,8 @@ func (fs system) byNumber(number string) string {
 	return ""
 }
 
-// unmounted returns the longest mount point in an fstab(5) at or above p at which nothing is mounted, or "".
+// unmounted returns the longest mount point at or above p that fstab lists but that is not mounted, or "". p is on the
+// file system that is mounted at `mounted`.
 func unmounted(fstab, p, mounted string) (point string) {
 	for line := range strings.Lines(fstab) {
 		f := strings.Fields(line)

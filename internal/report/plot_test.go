@@ -7,7 +7,7 @@ import (
 	"iotax/stat"
 )
 
-// A wide interval with a verdict is printed and included in the range of a plot, up to a limit.
+// A wide interval with a verdict is printed as one bound. A plot's range includes it, up to a limit.
 func TestRangeOfWideVerdicts(t *testing.T) {
 	for _, c := range []struct {
 		lo, estimate, hi float64

@@ -34,8 +34,8 @@ func Named(name string) bool {
 // rejects a plan that sets such a variable.
 var refused = regexp.MustCompile(`(?i)(^|_)(passw(or)?d|passphrase|pass|secret|token|(access|secret|api|private)_key)$`)
 
-// Refused reports whether a plan may not set the variable `name` to `value`. It allows paths, and values that are too
-// short to hide.
+// Refused reports whether a plan may not set the variable `name` to `value`. It allows absolute paths, and values
+// that are too short to hide.
 func Refused(name, value string) bool {
 	return len(value) >= shortest && !path.IsAbs(value) && !filepath.IsAbs(value) &&
 		(refused.MatchString(name) || slices.Contains(own, name) || slices.Contains(others, name))

@@ -162,7 +162,7 @@ func TestPages(t *testing.T) {
 func query(s string) string { return url.QueryEscape(s) }
 
 // Each number in a comparison or a report links to its trend: the same metric, judged in the same way, over the runs
-// with the common name. An unfinished run has no such links.
+// with that name, or over all runs if the compared runs have different names. An unfinished run has no such links.
 func TestTrendOfEachCell(t *testing.T) {
 	db, _ := open(t)
 	nightly(24).fill(t, db)

@@ -441,8 +441,8 @@ func (b *box) Caps() iotax.MachineCaps {
 	return c
 }
 
-// HostPath returns the path on this host that corresponds to p in the container, or "" if it does not exist or is
-// unknown.
+// HostPath returns the path on this host that corresponds to p in the container, or "" if there is none or it is
+// unknown. It does not check that a file exists there.
 func (b *box) HostPath(p string) string {
 	p = path.Clean(p)
 	for _, r := range b.roots {

@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 
 const sshd = "/usr/sbin/sshd"
 
-// A standin is one call of a tool. An instance is a directory that contains its keys, and its pid and port while it
-// runs.
+// A standin is one call of a tool. Each instance has a directory that contains its keys. While the instance runs, the
+// directory also contains its pid and port.
 type standin struct {
 	dir  string
 	args []string

@@ -344,7 +344,7 @@ func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x
 	var d [2][]float64
 	var starts [2][]int
 	for i, s := range sides {
-		if s.rows[bases[i]].Row == nil || hasRule(s.Run.Findings, rules.Imported.ID) { // imported trials have no rounds
+		if s.rows[bases[i]].Row == nil || hasRule(s.Run.Findings, rules.Imported.ID) { // imported trials have no common rounds
 			return nil, nil
 		}
 		if v, _ := s.unfit(bases[i]); v != stat.NoVerdict {

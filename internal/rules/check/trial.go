@@ -301,7 +301,8 @@ func (r reading) foreignOther(used, other string) []iotax.Finding {
 		}
 		return strange * o / (u + o)
 	}
-	// If a cache served the workload, most of the device's few operations come from other processes.
+	// If a cache served the workload, other processes may cause most of the device's few operations. Compare these also with
+	// the workload's I/Os.
 	n, _ := r.value("device." + other + ".ios")
 	if share("ios") <= foreignAbove || share("bytes") <= foreignAbove || n*strange <= foreignAbove*r.sum("ios") {
 		return nil

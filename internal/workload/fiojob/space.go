@@ -132,8 +132,8 @@ func (s *sharedState) settle(t *iotax.Target, files map[string]int64) {
 	}
 }
 
-// roomFor checks the space again right before the files (bytes by name) are written, because other processes may have
-// used it since.
+// roomFor checks the space again right before files are written, because other processes may have used it since the
+// first check. The values of files are sizes in bytes.
 func (j *fioJob) roomFor(ctx context.Context, t *iotax.Target, files map[string]int64) error {
 	own := room{on: support.Identity(t.Machine)}
 	err := support.Limited(ctx, support.GlanceTime, func(ctx context.Context) (err error) {
