@@ -121,7 +121,7 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 	if !fl.given("rounds") && p.Measure.Rounds == plan.Defaults().Rounds {
 		p.Measure.Rounds = bisectRounds
 	}
-	if !fl.given("budget") {
+	if !fl.given("budget") && p.Where("budget") == (plan.Mark{}) {
 		p.Measure.Budget = 0
 	}
 	if err := errors.Join(bisect.Check(p), p.Measure.Check()); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,7 +127,7 @@ func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error 
 			rows = append(rows, row)
 		}
 	}
-	if err := a.printLeft(rows, foreign, runs, yes); err != nil {
+	if err := a.printLeft(rows, foreign, yes); err != nil {
 		return err
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -138,7 +139,7 @@ func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error 
 	return nil
 }
 
-func (a *app) printLeft(rows []cleanItem, foreign, runs []string, yes bool) error {
+func (a *app) printLeft(rows []cleanItem, foreign []string, yes bool) error {
 	if a.json {
 		return writeJSON(a.out, map[string]any{"version": 1, "leftovers": rows, "foreign": foreign})
 	}
@@ -172,7 +173,7 @@ func (a *app) printLeft(rows []cleanItem, foreign, runs []string, yes bool) erro
 		return err
 	}
 	if !yes && slices.ContainsFunc(rows, func(r cleanItem) bool { return r.Runner == leftover.Dead }) {
-		_, err := fmt.Fprintln(a.out, strings.Join(append([]string{"remove them with: iotax clean --yes"}, runs...), " "))
+		_, err := fmt.Fprintln(a.out, "remove them with: "+cmp.Or(repeatable(a.args), "iotax clean …")+" --yes")
 		return err
 	}
 	return nil

@@ -140,12 +140,12 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 	return c
 }
 
-// repeatable returns the command line for args. It returns "" if an argument contains "@": an address may contain a
-// password, which must not be in a report.
+// repeatable returns the command line for args. It returns "" if an argument may be an address with a password, which
+// must not be in a report.
 func repeatable(args []string) string {
 	words := []string{"iotax"}
 	for _, s := range args {
-		if strings.Contains(s, "@") {
+		if strings.Contains(s, "@") || strings.Contains(s, "password=") {
 			return ""
 		}
 		words = append(words, iotax.Quote(s))

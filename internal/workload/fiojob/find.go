@@ -203,7 +203,7 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	case noneMet:
 		return fail("a longer limit, or fewer `numjobs`", "%s does not hold at %.0f/s, the lowest load that was tried", j.spec.Find.While, limit)
 	case noneMissed:
-		return fail("a shorter limit", "%s holds at %.0f/s, the highest load that was tried: twice what the target did in the pilot", j.spec.Find.While, limit)
+		return fail("a shorter limit", "%s holds at %.0f/s, the highest load that was tried", j.spec.Find.While, limit)
 	case c.beyond(limit*window.Seconds()) < leastBeyond:
 		return j.tooFew(t, c, limit, out.Length)
 	case lateAt > 0:
