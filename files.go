@@ -13,7 +13,7 @@ func CacheDir() string {
 	if dir, err := os.UserCacheDir(); err == nil {
 		return filepath.Join(dir, "iotax")
 	}
-	return filepath.Join(os.TempDir(), fmt.Sprintf("iotax-cache-%d", os.Getuid())) // for example, HOME is not set
+	return filepath.Join(os.TempDir(), fmt.Sprintf("iotax-cache-%d", os.Getuid())) // UserCacheDir fails if, for example, HOME is not set
 }
 
 // outputTime is the time limit of Output if the caller's context has no deadline.

@@ -109,13 +109,13 @@ type MachineCaps struct {
 	Started time.Time
 
 	// Restart boots a second machine with the same command line and the same shares, and returns it when it is ready.
-	// It omits the disks of volumes, because two guests must not write to the same disk. If root is set, the second
-	// machine switches to it, and the timeline ends with the first HTTP response of root.Run. The caller closes the
-	// second machine.
+	// Of the disks of volumes, it attaches only that of root, because two guests must not write to the same disk. If
+	// root is set, the second machine switches to it, and the timeline ends with the first HTTP response of root.Run.
+	// The caller closes the second machine.
 	Restart func(ctx context.Context, root *Root) (Machine, error)
 
-	// BootFiles returns the files on this host that booting reads: kernel, initramfs, image. It is set if Restart
-	// is set.
+	// BootFiles returns the files on this host that booting reads, such as the kernel, the initramfs and the image. It
+	// is set if Restart is set.
 	BootFiles func() []string
 
 	// RunOnConsole boots the machine for one command and returns when the guest has ended. It returns *ExitError if the
@@ -333,8 +333,7 @@ type Target struct {
 	Facts   map[FactKey]string // facts that were detected
 
 	// Together contains the targets at which the workload runs at the same time. It is nil for a single target.
-	// Otherwise, Machine and Place.Path are those of its first target. Noise, if not nil, is other work at the same
-	// time.
+	// Otherwise, Machine and Place.Path are those of Together[0]. Noise, if not nil, is other work at the same time.
 	Together []*Target
 	Noise    *Noise
 

@@ -91,7 +91,7 @@ const (
 	FactDirect       FactKey = "direct"
 	FactIODepth      FactKey = "iodepth"
 	FactNumJobs      FactKey = "numjobs"
-	FactClients      FactKey = "clients"  // number of targets that did the work at the same time; also a fact of the target
+	FactClients      FactKey = "clients"  // number of targets that did the work at the same time, also a fact of the target; of an object workload, the number of objects in flight
 	FactLoad         FactKey = "load"     // of an open loop, as written in the plan
 	FactLoadJob      FactKey = "load.job" // the job of an open loop without its rate
 	FactTried        FactKey = "tried"    // of a search: the tried loads, with the tested value and the outcome of each

@@ -35,9 +35,9 @@ func (e *SyntaxError) Error() string {
 var ErrNoResult = errors.New("no JSON result of fio")
 
 // Parse reads fio's JSON or json+ output. Text around the document is in Notes. If the input has several documents,
-// Parse returns the last one with jobs, because the documents of status-interval are cumulative. If that document is
-// truncated or invalid, Parse returns the part that it could read and a *SyntaxError. Without a version or a job, it
-// returns ErrNoResult. The result is never nil.
+// Parse returns the last one that has jobs or is damaged, because the documents of status-interval are cumulative. If
+// that document is truncated or invalid, Parse returns the part that it could read and a *SyntaxError. If there is no
+// document, or an undamaged one without version and jobs, it returns ErrNoResult. The result is never nil.
 func Parse(data []byte) (*Result, error) {
 	var last *Result
 	var lastErr error

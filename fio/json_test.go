@@ -279,8 +279,8 @@ func TestJobError(t *testing.T) {
 	}
 }
 
-// The documents below are synthetic, because those versions of fio are not available here. They were written by
-// hand from fio's source of the version named in each. Their numbers are made up, not measured.
+// The documents are synthetic, because old versions of fio are not available here. Each was written by hand from the
+// source of the version that it names. Their numbers are made up, not measured.
 func TestOldVersions(t *testing.T) {
 	const dir2 = `"io_bytes" : 4096, "bw" : 1000, "iops" : 250.0, "runtime" : 4096, "total_ios" : 1024, "short_ios" : 0, "drop_ios" : 0,
 		"slat" : {"min" : 1, "max" : 9, "mean" : 3.00, "stddev" : 1.00},
@@ -296,7 +296,7 @@ func TestOldVersions(t *testing.T) {
 		name, version, read string
 		p50, mean           float64
 	}{
-		// 2.1: io_bytes in KiB, µs, unused percentile slots as "0.00".
+		// 2.1: io_bytes in KiB, latencies in µs, unused percentile slots as "0.00".
 		{"KiB and µs", "fio-2.1.11", fmt.Sprintf(dir2, ""), 90e-6, 103e-6},
 		// up to 2.19: bins by index into a table of µs. Index 130 is the bin [132, 134), whose midpoint is 133.
 		{"bins by index", "fio-2.19", fmt.Sprintf(dir2, `, "bins" : {"0" : 0, "90" : 500, "130" : 524, "131" : 0}`), 133e-6, 103e-6},

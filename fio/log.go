@@ -230,8 +230,8 @@ func decimal(b []byte) (float64, bool) {
 	return v, err == nil && v >= 0 && !math.IsInf(v, 0)
 }
 
-// fromStart converts times since 1970 to times since the start of the window. Single I/Os are counted from the first
-// sample. A window of averages began one interval earlier. fromStart assumes that this interval has the length of the
+// fromStart converts times since 1970 to times since the start of the window. For single I/Os, the window starts at the
+// first sample. For averages, it starts one interval earlier. fromStart assumes that this interval is as long as the
 // next one.
 func fromStart(samples []Sample) {
 	const years = 3e8 // seconds; longer than any run

@@ -102,8 +102,10 @@ var times = map[string]time.Duration{"us": time.Microsecond, "usec": time.Micros
 
 // ParseTime reads a duration as fio does: a whole number and one of us, ms, s, m, h and d. unit applies to a number
 // without a unit: seconds for runtime, ramp_time, startdelay and most other options, microseconds for thinktime and
-// latencies. fio treats an unknown unit as microseconds (10sec is 10 µs) and drops fractions (0.4 is 0). In these cases
-// ParseTime returns fio's value and a *MisreadError. It does not support arithmetic.
+// latencies. ParseTime does not support arithmetic.
+//
+// If fio misreads the value, ParseTime returns fio's value and a *MisreadError. For example, fio treats an unknown unit
+// as microseconds (10sec is 10 µs) and drops fractions (0.4 is 0).
 func ParseTime(s string, unit time.Duration) (time.Duration, error) {
 	spaced := strings.TrimLeft(s, " \t") != s
 	s = strings.Trim(s, " \t")

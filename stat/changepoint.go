@@ -79,8 +79,8 @@ func ChangePoints(logs []float64) []ChangePoint {
 	return found
 }
 
-// split returns the index of the first value after the best division of xs, or 0 if the division is not significant,
-// and its p value.
+// split returns the index of the first value after the best division of xs, and the p value of the division. at is 0
+// if the division is not significant.
 func split(xs []float64) (at int, p float64) {
 	n := len(xs)
 	if n < 2*LeastSegment {

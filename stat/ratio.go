@@ -24,8 +24,9 @@ type Effect struct {
 	T             Interval // exp of the paired t interval, or of Welch's interval
 	Rank          Interval // exp of the signed-rank interval, or of the rank-sum interval
 
-	// Exact reports whether Rank has the requested level. If not (six rounds at 97.2 %, or three values against three
-	// at 95 %), Rank is the whole range, and the hull has its level only for normal noise.
+	// Exact reports whether Rank has bounds at the requested level. If the bounds do not reach it (six rounds at
+	// 97.2 %, or three values against three at 95 %), Rank is the whole range, and the hull has its level only for
+	// normal noise.
 	Exact bool
 
 	// P is the largest alpha at which the hull contains 1 (see EffectP and ChangeP), or NaN without an interval.
@@ -57,7 +58,7 @@ func noEffect(n int) Effect {
 	return Effect{Interval: none(n), T: none(n), Rank: none(n), HodgesLehmann: math.NaN(), P: math.NaN(), SD: math.NaN()}
 }
 
-// Options configures Estimate and the other functions that compute intervals.
+// Options configures Estimate and the other functions that compute intervals. Here, d is their sample of log ratios.
 type Options struct {
 	Alpha float64 // 1 − level; 0 means 0.05
 

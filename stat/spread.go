@@ -26,9 +26,9 @@ const DepthReached = 0.80
 // TooNoisy is the text for an inconclusive interval that is too wide to be useful.
 const TooNoisy = "too noisy"
 
-// PlusMinus formats the half width of the interval of a ratio with `digits` significant digits, or as an integer if
-// that needs more digits: "± 3 %". half is a ratio (0.05 is 5 %). PlusMinus prints at least 0.1 %, and "wider than ±
-// 100 %" if half is above 1 or NaN.
+// PlusMinus formats the half width of the interval of a ratio: "± 3 %". half is a ratio (0.05 is 5 %). PlusMinus prints
+// `digits` significant digits, or all digits of the integer part if there are more. It prints at least 0.1 %, and
+// "wider than ± 100 %" if half is above 1 or NaN.
 func PlusMinus(half float64, digits int) string {
 	if !(half <= 1) {
 		return "wider than ± 100 %"

@@ -14,7 +14,7 @@ const (
 	stallTimes  = 10   // minimum latency of a stall, in multiples of the median latency
 	browned     = 0.9  // an interval is a stall if slow I/Os are at least this share of its I/Os, and their latencies add up to at least this share of its length
 	brownBound  = 0.1  // s; minimum latency of the slow I/Os in such an interval
-	nearby      = 1.05 // maximum distance of a periodic stall from its expected time, in median interval lengths, which vary slightly
+	nearby      = 1.05 // maximum distance of a periodic stall from its expected time, in median interval lengths; above 1 because lengths vary slightly
 	chanceStall = 0.05 // maximum probability that stalls at random times look periodic
 )
 
@@ -28,10 +28,10 @@ type Stalled struct {
 // StalledIn finds stalls in the intervals of one histogram. The intervals must be in time order.
 //
 // For the period, a stall is an interval with a latency of at least half the longest latency and at least ten times the
-// median. Adjacent intervals are one stall. Three or more stalls are periodic if each one is within one interval of its
-// expected time between the first and the last, and if stalls at random times would be that regular with a probability
-// of at most 5 %. For n stalls, that probability is (n−2)! (2.1·length/span)^(n−2), where length is the median length
-// of an interval, and span is the time from the first to the last stall.
+// median. Adjacent intervals are one stall. Three or more stalls are periodic if each one is within 1.05 intervals of
+// its expected time between the first and the last, and if stalls at random times would be that regular with a
+// probability of at most 5 %. For n stalls, that probability is (n−2)! (2.1·length/span)^(n−2), where length is the
+// median length of an interval, and span is the time from the first to the last stall.
 func StalledIn(intervals []iotax.Interval) Stalled {
 	out := Stalled{Above: make([]float64, len(AboveBounds))}
 	var all []iotax.Bin

@@ -15,7 +15,7 @@ import (
 // SpreadByStart.
 type StartSpread struct {
 	Starts  int          `json:"starts"`          // number of starts
-	Between iotax.Number `json:"between_starts"`  // between starts, beyond the variation of rounds (0 if rounds explain all of it), or of the starts' means if Within is NaN
+	Between iotax.Number `json:"between_starts"`  // between starts, without the part that the variation of rounds explains; if Within is NaN, of the starts' means
 	Within  iotax.Number `json:"between_rounds"`  // between the rounds of a start; NaN if no start has two rounds
 	Agree   bool         `json:"agree"`           // the variation of the rounds explains the variation between starts
 	Modes   [][]int      `json:"modes,omitempty"` // groups of starts with about the same ratio, by their numbers, the worst ratio first; nil if Agree
@@ -31,7 +31,7 @@ type byStart struct {
 	m, sd  float64 // mean and standard deviation of the means of the starts
 }
 
-// groupByStart groups the log ratios by start. It returns nil if `starts` is empty or all of them have the same start.
+// groupByStart groups the log ratios by start. It returns nil if `starts` is empty or contains only one start.
 func groupByStart(d []float64, starts []int) (*byStart, error) {
 	if len(starts) == 0 {
 		return nil, nil

@@ -12,10 +12,10 @@ import (
 	"iotax"
 )
 
-// Unpaired returns the ratio of `after` to `before`. The estimate is exp of the difference of the mean logarithms. The
-// bounds are the hull of Welch's t interval and the rank-sum interval at level 1−alpha. With fewer than o.Least values
-// on a side, the result has an estimate without bounds. It is an error if a side is empty or if a value is not positive
-// and finite.
+// Unpaired returns the ratio of `after` to `before`, or its inverse if smaller values are better. The estimate is exp
+// of the difference of the mean logarithms. The bounds are the hull of Welch's t interval and the rank-sum interval at
+// level 1−alpha. With fewer than o.Least values on a side, the result has an estimate without bounds. It is an error if
+// a side is empty or if a value is not positive and finite.
 func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, error) {
 	x, err := logarithms("compare samples", "before", before)
 	if err != nil {

@@ -13,7 +13,7 @@ const (
 	// The following verdicts do not come from an interval.
 
 	TooFew           Verdict = "too few trials" // too few valid trials (or I/Os beyond the quantile) for an interval
-	NotRanked        Verdict = "not ranked"     // the sides differ in durability, emulation or work, lack a common baseline, or neither direction of the metric is better
+	NotRanked        Verdict = "not ranked"     // the sides differ in durability, emulation or work, or have no common baseline, or the metric has no better direction
 	NotComparable    Verdict = "not comparable" // a check found that the result is invalid
 	TooManyDiscarded Verdict = "invalid"        // more than MaxDiscarded of the trials were discarded
 	NoResult         Verdict = "no result"      // the target could not be opened, or no valid trial has the value

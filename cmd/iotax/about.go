@@ -20,8 +20,8 @@ import (
 	"iotax/internal/terminal"
 )
 
-// program returns the shell command that starts iotax: "iotax" if PATH finds it, otherwise the path that the user
-// typed.
+// program returns the shell command that starts iotax: "iotax" if it is in PATH or the user typed no path, otherwise
+// the path that the user typed.
 func program() string {
 	if _, err := exec.LookPath("iotax"); err == nil || !strings.ContainsRune(os.Args[0], filepath.Separator) {
 		return "iotax"

@@ -69,7 +69,7 @@ measure: {cold: false, ramp: 0s, rounds: {min: 6, max: 6}}
 		r.works(t, exitOK, "app of old is measured as in run old")
 	}
 	gains(r)
-	// The earlier run may be divided, too. Its paths stay as written, relative to the directory of its plan.
+	// The earlier run may be divided, too, and its plan may be in another directory.
 	s.mkdir("other")
 	s.write("other/next.yaml", strings.ReplaceAll(strings.ReplaceAll(s.read("new.yaml"), "1.25", "1.5625"), "dir: ", "dir: ../"))
 	r = s.iotax("run", "other/next.yaml", "--against", "divided", "--calibrate=no", "--json")

@@ -214,7 +214,7 @@ measure: {protocol: "fixed:500x300ms", ramp: 0s}
 		}
 	}
 
-	// A run that ends normally also removes its label.
+	// A run that ends normally leaves no objects.
 	s.write("plan.yaml", strings.Replace(s.read("plan.yaml"), "500x", "1x", 1))
 	s.iotax("run", "plan.yaml", "--calibrate=no").works(t, 0)
 	if len(there()) > 0 {

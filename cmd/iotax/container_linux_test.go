@@ -331,7 +331,7 @@ func fioIn(t *testing.T, id string, want bool) {
 	}
 }
 
-// containerFaults fills in the containers' rows of the table in docs/dev/reliability.md.
+// containerFaults tests the faults in the containers' rows of the table in docs/dev/reliability.md.
 func containerFaults(s *stage, e *engine.Engine) {
 	in := " (" + map[string]string{"docker": "Docker", "podman": "Podman"}[e.Name] + ")"
 	setup := func(s *stage) []string {

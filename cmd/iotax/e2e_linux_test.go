@@ -38,9 +38,9 @@ type stage struct {
 	elsewhere []func() census   // list leftovers in places other than this host: an engine, a cluster, a bucket
 }
 
-// Tests run in parallel, except those that other tests may disturb: they check sensitive measured values, or depend on
-// other processes of this machine. Tests of clean and doctor depend on other processes, unless they examine a single
-// run, engine or cluster. The tests that do not run in parallel run first, one at a time.
+// Tests run in parallel unless they check measured values that other tests may change, or depend on other processes of
+// this machine. Tests of clean and doctor depend on other processes, unless they examine a single run, engine or
+// cluster. The tests that do not run in parallel run first, one at a time.
 
 // repeats skips a test that repeats another one in a different environment, unless IOTAX_TEST_REPEATS is set.
 func repeats(t *testing.T, other string) {
@@ -121,7 +121,8 @@ func (s *stage) clean() {
 }
 
 // processes returns the stage's processes whose program name contains name, as "pid command line directory". A process
-// belongs to the stage if its command line contains a path below the stage's directory, or if it works below it.
+// belongs to the stage if its command line contains a path below the stage's directory, or if its working directory is
+// below that directory.
 func (s *stage) processes(name string) []string {
 	s.t.Helper()
 	var found []string

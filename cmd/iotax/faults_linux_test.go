@@ -26,7 +26,7 @@ import (
 type fault struct {
 	name   string
 	sample int                                                  // tries in CI; 0 means only with IOTAX_TEST_REPEATS; IOTAX_FAULTS overrides it
-	setup  func(s *stage) (args []string)                       // targets as words, or a plan file
+	setup  func(s *stage) (args []string)                       // targets and flags, a plan file, or --resume
 	inject func(s *stage, r *running, d *rand.Rand) (done bool) // reports whether the fault occurred during the run
 	codes  []int                                                // possible exit statuses; they include 1 if a target may end up without a valid trial
 	killed bool                                                 // iotax may be unable to clean up, so clean must remove the leftovers
@@ -194,8 +194,8 @@ func (r *running) told() (n int) {
 	return n
 }
 
-// whileMeasuring waits until an fio measures and up to another 200 ms, and returns the result of `do`. It returns false
-// if the run ends first.
+// whileMeasuring waits until an fio process measures, sleeps up to 200 ms, and returns the result of `do`. It returns
+// false if the run ends first.
 func whileMeasuring(s *stage, r *running, d *rand.Rand, do func() bool) bool {
 	for end := time.Now().Add(4 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for _, p := range s.processes("fio") {
@@ -276,7 +276,7 @@ func faults() []fault {
 		{name: "the guest's kernel panics", sample: 1, setup: guested(`crash: {command: {shell: true, run: "echo c >/proc/sysrq-trigger"}, at: [guest]}, `), codes: []int{1}, fails: true, says: []string{"the guest's kernel panicked: sysrq triggered crash"},
 			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				r.wait()
-				return true // the fault is a trial of the run itself
+				return true // a workload of the run causes the fault
 			}},
 		// Not in CI, because TestSecondInterrupt covers a hanging guest. Detecting it takes 25 s here, and again during
 		// the clean-up.
@@ -295,7 +295,7 @@ func faults() []fault {
 		{name: "the guest's clock set an hour ahead", sample: 0, setup: guested(`jump: {command: {shell: true, run: "date -s @$(($(date +%s) + 3600))"}, at: [guest]}, `), codes: []int{0}, whole: true, says: []string{"clock"},
 			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				r.wait()
-				_, trials := s.trials() // the fault is a trial of the run itself
+				_, trials := s.trials() // a workload of the run causes the fault
 				return slices.ContainsFunc(trials, func(t *iotax.Trial) bool { return t.Workload == "jump" && t.Err == "" })
 			}},
 		{name: "iotax's own clock set an hour ahead and two back (iotax in a guest)", sample: 1, do: jumpOwnClock},

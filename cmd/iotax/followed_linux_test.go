@@ -12,7 +12,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A user who follows a hint word by word no longer gets its warning.
+// A user who follows a hint to the letter no longer gets its warning.
 func TestFollowedHints(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

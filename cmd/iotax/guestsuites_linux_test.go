@@ -11,8 +11,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// One scaled-down workload of each of three suites about virtual machines measures every target. A target that this
-// QEMU does not support is reported.
+// One scaled-down workload of each of three suites about virtual machines runs on every target. A target that this QEMU
+// does not support is reported.
 func TestGuestSuites(t *testing.T) {
 	long.Test(t)
 	needsRoot(t) // the NFS server uses a privileged port

@@ -60,7 +60,7 @@ target; if it has one folder whose files repeat a job, each file is a target.`,
 	return c
 }
 
-// A positional flag applies to the arguments up to its next occurrence. If it is given once, it applies to all
+// A positional flag applies to the arguments between it and its next occurrence. If it is given once, it applies to all
 // arguments.
 type positional struct {
 	flags  *pflag.FlagSet

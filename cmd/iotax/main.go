@@ -132,7 +132,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	return exitError
 }
 
-// asksForJSON reports whether args contain --json, also if args cannot be parsed.
+// asksForJSON reports whether args contain --json before any "--", even if args cannot be parsed.
 func asksForJSON(args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]

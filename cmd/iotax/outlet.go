@@ -16,8 +16,8 @@ import (
 	"iotax/internal/terminal"
 )
 
-// An outlet holds the flags --format, the format of standard output, and -o. -o writes a file in the format of its
-// ending, or else of --format. "-" is standard output.
+// An outlet holds the flags --format and -o. --format is the format of standard output. -o writes a file in the format
+// of its ending, or else of --format. The file "-" is standard output.
 type outlet struct {
 	formats []string // names, which are also the endings of files
 	format  string

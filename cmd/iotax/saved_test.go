@@ -106,8 +106,8 @@ func TestRemovalIsMeant(t *testing.T) {
 	}
 }
 
-// rm removes a run whose status stays running if a shard never began, a process was killed, or its rows in the database
-// are damaged. If its process may still exist, rm needs --force. If the process is alive, rm refuses.
+// rm removes a run whose status stays running because a shard never began, a process was killed, or the rows of the run
+// in the database are damaged. If its process may still exist, rm needs --force. If the process is alive, rm refuses.
 func TestRemoveStuck(t *testing.T) {
 	died := leftover.Self()
 	died.Start++ // an earlier process with the same process id

@@ -121,7 +121,7 @@ func flat(t *testing.T, trials int, levels []level, got result) {
 	}
 	memory := func(l level) float64 { return l.memory }
 	files := func(l level) float64 { return float64(l.files) }
-	// A running command adds three files. How often a sample sees them depends on the load of this machine.
+	// A running command adds three files, so compare the minimum numbers of files.
 	m0, m1, f0, f1 := middle(early, memory), middle(late, memory), least(early, files), least(late, files)
 	t.Logf("%d trials: %.1f MiB and %.0f files early, %.1f MiB and %.0f files late; at most %.1f MiB", trials, m0/(1<<20), f0, m1/(1<<20), f1,
 		slices.MaxFunc(levels, func(a, b level) int { return int(a.memory - b.memory) }).memory/(1<<20))

@@ -277,8 +277,8 @@ type tuneStep struct {
 	Done   bool         `json:"done"`
 }
 
-// pace returns the mean time of a trial so far, including its share of opening and closing targets. It ignores
-// interrupted steps, and returns 0 without other complete steps.
+// pace returns the mean time of a trial so far, including its share of opening and closing targets. It uses only steps
+// that were completed without an interruption, and returns 0 if there are none.
 func (t *tuning) pace(ctx context.Context) (time.Duration, error) {
 	took, trials := time.Duration(0), 0
 	for _, step := range t.state.Steps {

@@ -26,8 +26,8 @@ func NewTaker[In, Out any](name string, do func(ctx context.Context, in In, from
 	return Taker[In, Out]{name, do}
 }
 
-// On runs the function on m and sends it the data of `from`. After On returns, a goroutine may still read `from`, so
-// the caller must close `from`.
+// On runs the function on m and sends it the data of `from`. After On returns, a goroutine may still be in a Read of
+// `from`, so the caller must close a `from` that can block.
 func (f Taker[In, Out]) On(ctx context.Context, m iotax.Machine, in In, from io.Reader) (out Out, err error) {
 	if ctx.Err() == nil && iotax.IsLocal(m) {
 		return f.do(context.WithValue(ctx, hereKey{}, here{m}), in, from)

@@ -41,7 +41,7 @@ func Twin(p *plan.Plan, k plan.Kinds, good, goodDir, version, dir string) (*plan
 		return nil, err
 	}
 	last := len(p.Targets) - 1
-	under, err := (&plan.Plan{Machines: p.Machines, Targets: p.Targets[:last]}).YAML() // what the last target is based on
+	under, err := (&plan.Plan{Machines: p.Machines, Targets: p.Targets[:last]}).YAML() // the machines and targets that the last target may use
 	if err != nil {
 		return nil, err
 	}

@@ -74,8 +74,8 @@ func (r Repo) git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Commit returns the commit of a revision. If revision is a date (2025-03-01) and not a revision, it returns the last
-// commit of HEAD up to the end of that day.
+// Commit returns the commit of a revision. If revision is a date (2025-03-01) that git cannot resolve, Commit returns
+// the last commit of HEAD up to the end of that day.
 func (r Repo) Commit(ctx context.Context, revision string) (string, error) {
 	commit, err := r.git(ctx, "rev-parse", "--verify", "--end-of-options", revision+"^{commit}")
 	day, notDate := time.Parse(time.DateOnly, revision)

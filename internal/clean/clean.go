@@ -90,7 +90,9 @@ func Open(ctx context.Context, url string, remote bool) *Search {
 			s.machines = append(s.machines, m)
 			s.places = append(s.places, leftover.Place{Machine: m, Dirs: dirs})
 		}
-		for _, dirs := range named { // lab nodes share this host's files; guests and containers ended with their run
+		// Add the remaining directories. They belong to this host, to lab nodes, which share its files, or to guests
+		// and containers, which ended with their run.
+		for _, dirs := range named {
 			for _, d := range dirs {
 				if !slices.Contains(here.Dirs, *d) {
 					here.Dirs = append(here.Dirs, *d)
@@ -114,8 +116,8 @@ func (s *Search) Close(ctx context.Context) {
 	}
 }
 
-// All yields the leftovers of one place at a time. The caller can remove them before the next place is searched,
-// because the same mount may be visible there. If Open was called with remote set, All also yields the leftovers in
+// All yields the leftovers of one place at a time. The caller can remove them before All searches the next place, where
+// the same mount may be visible. If Open was called with remote set, All also yields the leftovers in
 // clusters and buckets.
 func (s *Search) All(ctx context.Context) iter.Seq2[[]leftover.Item, error] {
 	return func(yield func([]leftover.Item, error) bool) {
@@ -254,5 +256,6 @@ func Leftovers(ctx context.Context, url string) (here, elsewhere string, err err
 			}
 		}
 	}
-	return here, strings.Join(slices.Sorted(maps.Keys(names)), ", "), cmp.Or(errors.Join(s.Missed(), ferr), unread) // if the store cannot be read, s.Missed() and unread both report it
+	// Do not join unread, because s.Missed() also reports a store that cannot be read.
+	return here, strings.Join(slices.Sorted(maps.Keys(names)), ", "), cmp.Or(errors.Join(s.Missed(), ferr), unread)
 }

@@ -40,8 +40,8 @@ func (e *examiner) ioUring(context.Context) Check {
 	return Check{} // Linux before 6.6 does not have this file; the check of fio engines still tries io_uring
 }
 
-// Free space in bytes for the files of a small run: a guest's kernel and initramfs, and test files of 1 GiB for some
-// targets.
+// Free space in bytes. With less than spaceNeeded, the check fails. spaceAdvice is enough for a small run: a guest's
+// kernel and initramfs, and test files of 1 GiB for some targets.
 const (
 	spaceNeeded = 1 << 30
 	spaceAdvice = 4 << 30
@@ -105,7 +105,7 @@ func (e *examiner) memory(context.Context) Check {
 	return c
 }
 
-// meminfo parses /proc/meminfo. Its values are in bytes.
+// meminfo parses /proc/meminfo and returns its values in bytes.
 func meminfo(text string) map[string]uint64 {
 	m := map[string]uint64{}
 	for line := range strings.Lines(text) {

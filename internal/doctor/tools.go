@@ -79,8 +79,8 @@ type Tool struct {
 	Get  string                          // command that installs the tool, if no package contains it
 }
 
-// Lacking checks all tools at once. The Check lists the tools that this host lacks. Its hint contains the commands that
-// install them.
+// Lacking checks all tools at once. The Check lists the tools that this host lacks, or all tools if it lacks none. Its
+// hint contains the commands that install the missing tools.
 func Lacking(ctx context.Context, tools []Tool) Check {
 	var names, lacks, packed, paths []string
 	get := map[string]bool{}

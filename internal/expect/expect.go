@@ -70,7 +70,7 @@ func (e Expectation) Condition() string {
 }
 
 // Unit returns the unit of the interval that is compared with the limit: iotax.RatioUnit with OfBaseline, otherwise
-// metric. metric is the base unit of the metric.
+// `metric`, the base unit of the metric.
 func (e Expectation) Unit(metric string) string {
 	if e.OfBaseline {
 		return iotax.RatioUnit

@@ -18,8 +18,8 @@ import (
 )
 
 // A Dataload does the I/O of one epoch of training. Workers read each record of all shards once, in random order. A
-// loop takes a batch of records, and waits for the time of a step. After the last batch, it writes a checkpoint,
-// flushes it and reads it back.
+// loop repeatedly takes a batch of records, and waits for the time of a step. After the last batch, Dataload writes a
+// checkpoint, flushes it and reads it back.
 type Dataload struct {
 	Dir                   string // MakeShards creates it, replacing an old one
 	Shards, Records, Size int    // number of files, records per file, bytes per record

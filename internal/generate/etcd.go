@@ -43,7 +43,8 @@ const (
 func (e Etcd) value() int { return e.Entry - 252 }
 
 // Space returns an upper bound for the size of all files in bytes, rounded up to MiB. It allows for two segments more
-// than the log keeps, and for four times the size of the keys' entries, because bbolt copies the pages that it changes.
+// than the log keeps. Because bbolt copies the pages that it changes, it also allows for four times the size of the
+// keys' entries.
 func (e Etcd) Space() int64 {
 	const mib = 1 << 20
 	return ((segments+2)*segmentSize + 4*int64(e.Keys)*int64(e.Entry) + 17*mib - 1) / mib * mib
@@ -338,7 +339,7 @@ func (j *journal) verify(entry []byte) error {
 	return nil
 }
 
-// verify checks the value of each key in the page file: its length, and the number of the request that it starts with.
+// verify checks the length of each key's value in the page file, and the request number at its start.
 func (p *pages) verify(e Etcd, latest []uint64) error {
 	for k, n := range latest {
 		if n == 0 {

@@ -49,7 +49,7 @@ func TestStatusIsGits(t *testing.T) {
 	git("init", "-q")
 	git("add", ".")
 	git("commit", "-qm", "all")
-	// git rereads files that are as new as the index.
+	// Make the files older than the index, because git rereads files that are as new.
 	if out, err := exec.Command("find", real, "-name", "*.go", "-exec", "touch", "-d", "2020-01-01", "{}", "+").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -95,9 +95,9 @@ func (f filler) fill(buf []byte, file int) []byte {
 	return buf
 }
 
-// shares distributes the numbers of files (with their links from t.Files on) or of directories among the workers.
-// Numbers of the same directory belong to the same worker. They are in ascending order if order is nil, otherwise in
-// random order.
+// shares distributes the numbers below n among the workers. They are numbers of directories, or of files followed by
+// their links. A directory, its files and their links belong to one worker. Each share is in ascending order if order
+// is nil, otherwise in random order.
 func (t Tree) shares(n int, order *rand.Rand) [][]int {
 	shares := make([][]int, t.Workers)
 	for i := range n {

@@ -89,7 +89,7 @@ func makeRealRepository(ctx context.Context, r Repository) (none struct{}, err e
 	if err == nil {
 		err = r.gits(ctx, "main", "commit -q -a -m other", "checkout -q main", "repack -q -a -d")
 	}
-	// git rereads files that are as new as the index. In a repository in use, files are older.
+	// Make the files older than the index, as in a repository in use: git rereads files that are as new as the index.
 	past := time.Now().Add(-time.Hour)
 	for i := 0; i < r.Files && err == nil; i++ {
 		err = os.Chtimes(tracked(main, i), past, past)

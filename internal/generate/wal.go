@@ -19,9 +19,9 @@ import (
 
 // A WAL does the I/O of a database with group commit, such as PostgreSQL. Each transaction changes an 8 KiB page in
 // memory, adds a record to the log, and waits until the record is durable. The first waiting transaction writes and
-// flushes the log for all. The first record of a page after a checkpoint contains the whole page. A checkpointer writes
-// the changed pages to the data file over nine tenths of the checkpoint interval, then calls fsync. See
-// access/transam/xlog.c and postmaster/checkpointer.c of PostgreSQL.
+// flushes the log for all. The first record of a page after the start of a checkpoint contains the whole page. A
+// checkpointer writes the changed pages to the data file over nine tenths of the checkpoint interval, then calls fsync.
+// See access/transam/xlog.c and postmaster/checkpointer.c of PostgreSQL.
 type WAL struct {
 	Dir          string // MakeWAL creates it, replacing an old one
 	Committers   int
@@ -45,8 +45,8 @@ const (
 // Space returns the size of all files in bytes.
 func (w WAL) Space() int64 { return walSegments*walSegment + int64(w.Pages)*walPage }
 
-// Methods lists PostgreSQL's names for the methods that make a log durable. Except on Linux, fdatasync flushes to the
-// medium (F_FULLFSYNC on macOS, FlushFileBuffers on Windows). On macOS, fsync leaves data in the drive's cache.
+// Methods lists PostgreSQL's names for the methods that make a log durable. fdatasync uses F_FULLFSYNC on macOS, and
+// FlushFileBuffers on Windows. On macOS, fsync leaves data in the drive's cache.
 var Methods = []string{"fdatasync", "fsync", "open_datasync"}
 
 var (

@@ -90,8 +90,8 @@ func signatures(head, tail []byte, size int64) []string {
 			}
 		}
 	}
-	// A master boot record has the boot signature and a plausible partition entry. FAT and NTFS boot sectors also have
-	// the boot signature.
+	// A master boot record has the boot signature and a plausible partition entry. The boot signature alone does not
+	// identify it, because FAT and NTFS boot sectors have it too.
 	if b := at(510, 2); bytes.Equal(b, []byte("\x55\xaa")) {
 		for i := range int64(4) {
 			e := at(446+16*i, 16)

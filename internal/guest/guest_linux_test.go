@@ -78,7 +78,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// pvhKernel returns a minimal ELF file with an ELF note of the type kind. QEMU searches for type 18.
+// pvhKernel returns a minimal ELF file with an ELF note whose type is kind. QEMU searches for type 18.
 func pvhKernel(kind uint32) []byte {
 	b := make([]byte, 64+56)
 	copy(b, "\x7fELF\x02\x01\x01")

@@ -405,8 +405,8 @@ func modprobe(args []string) int {
 	return code
 }
 
-// disks returns the names of the block devices that have a serial number without blanks and slashes. The keys are
-// "bus-serial".
+// disks returns the names of the virtio, NVMe and SCSI disks whose serial numbers have no blanks or slashes. The keys
+// are "bus-serial".
 func disks() map[string]string {
 	found := map[string]string{}
 	names, _ := filepath.Glob("/sys/block/*")

@@ -162,7 +162,7 @@ func writeInitramfs(w io.Writer, release string, list []*module, builtin []byte,
 		cpio.Symlink("sbin/modprobe", "/init"), cpio.Symlink("sbin/poweroff", "/init"),
 		cpio.Directory("lib", 0o755), cpio.Directory("lib/modules", 0o755), cpio.Directory(lib, 0o755),
 		cpio.StaticFile(lib+"/modules.dep", depFile(list), 0o644),
-		// Some distributions build virtio or ext4 into their kernels.
+		// The guest must not load modules that the distribution has built into the kernel, such as virtio or ext4.
 		cpio.StaticFile(lib+"/modules.builtin", string(builtin), 0o644),
 		cpio.StaticFile(lib+"/modules.alias", aliasFile(list), 0o644),
 	}

@@ -38,7 +38,7 @@ func (l Log) printf(format string, args ...any) {
 	}
 }
 
-// needed lists the modules that a kernel must have. The distributions' cloud kernels lack 9p.
+// needed lists the modules that a kernel must have. It excludes the distributions' cloud kernels, which lack 9p.
 var needed = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "ext4", "9p", "9pnet_virtio", "virtiofs"}
 
 // HaveKernel returns the kernel in `file` on this host, with its modules. If file is "", it returns the kernel that

@@ -146,8 +146,9 @@ func pythonFiles(binary, lib, tag string) (files []toolFile, err error) {
 	return files, nil
 }
 
-// pythonRest adds the rest of the root file system. It also restores the modification times, because Python compares
-// the modification time of a module with the time in its .pyc file.
+// pythonRest adds empty directories, links, configuration files and the web application to the root file system. It
+// also restores the modification times, because Python compares the modification time of a module with the time in its
+// .pyc file.
 func pythonRest(root string, files []toolFile) error {
 	for _, d := range []string{"dev", "proc", "sys", "run", "tmp", "root", "etc", "srv", "usr/lib", "usr/lib64", "usr/bin"} {
 		if err := os.MkdirAll(filepath.Join(root, d), 0o755); err != nil {

@@ -37,7 +37,7 @@ func changeRoot(r *iotax.Root) error {
 	if err := unix.Mount(source, at, r.Type, flags, r.Options); err != nil {
 		return fmt.Errorf("mount %s of type %s with %q: %w", source, r.Type, r.Options, err)
 	}
-	if _, err := os.ReadDir(filepath.Join(at, r.Path)); err != nil { // so that the server has answered a first request
+	if _, err := os.ReadDir(filepath.Join(at, r.Path)); err != nil { // waits for the first answer of a file server
 		return err
 	}
 	mark("root", "")

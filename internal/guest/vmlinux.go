@@ -18,7 +18,7 @@ import (
 // errNoPVH reports that QEMU cannot boot a kernel as an ELF file.
 var errNoPVH = errors.New("the kernel has no PVH entry point")
 
-// bzRelease returns the release in the header of a bzImage, as in "6.1.0-56-amd64". For the offsets, see
+// bzRelease returns the release in the header of a bzImage, such as "6.1.0-56-amd64". For the offsets, see
 // Documentation/arch/x86/boot.rst.
 func bzRelease(image []byte) (string, error) {
 	if len(image) < 0x260 || string(image[0x202:0x206]) != "HdrS" {

@@ -38,7 +38,7 @@ type Source struct {
 type Row struct {
 	File     string   `json:"file"`
 	Line     int      `json:"line"` // first line of the part, from 1; 0 if the input could not be read
-	Kind     fio.Kind `json:"kind"` // "" for a part without a result
+	Kind     fio.Kind `json:"kind"` // "" if the input is not from fio or could not be read
 	Target   string   `json:"target,omitempty"`
 	Workload string   `json:"workload,omitempty"`
 	Trial    int      `json:"trial"` // Seq of the trial; -1 if there is none
@@ -565,7 +565,7 @@ func isJSON(r *fio.Result) bool { return r.Kind == fio.KindJSON || r.Kind == fio
 func ofSections(r *fio.Result, j *fio.Job) bool { return isJSON(r) && j.Members > 0 }
 
 // normal returns the options of the jobs of r in the same form as the fio workload. It sets iotax.PartlyKnown if some
-// options are unknown, because only JSON contains all of them.
+// options may be unknown: in text and terse output, in JSON without options, and in rows that sum several sections.
 func normal(r *fio.Result) map[string]string {
 	settings := func(all, own map[string]string) (out []fio.Setting) {
 		base := 1024

@@ -23,8 +23,8 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// TestMain lets this program act as a runner, which labels itself, makes a run's files and starts a child, or as that
-// child.
+// TestMain lets this program act as a runner or as the runner's child. A runner labels itself, makes a run's files and
+// starts the child.
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
 	if os.Getenv("LEFTOVER_TEST_TABLE") != "" {

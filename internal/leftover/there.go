@@ -269,7 +269,7 @@ func Attached(dir string) (device string, ok bool) {
 	return device, nbdDevice.MatchString(device) && strings.TrimSpace(NBDNote(device)) == strings.TrimSpace(string(text))
 }
 
-// nbds lists the devices that are recorded below /run, where only root can create directories.
+// nbds lists the attached devices that are recorded below /run, where only root can create directories.
 func nbds(dirs []remnant) (all []remnant) {
 	for _, d := range dirs {
 		if device, ok := Attached(d.Name); ok && strings.HasPrefix(d.Name, "/run/iotax-") {

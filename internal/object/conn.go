@@ -8,8 +8,8 @@ import (
 )
 
 // A conn is a TCP connection that writes uploads in large pieces. net/http copies a body in pieces of 32 KiB, so a
-// signed chunk (a header and 64 KiB) would take several system calls, each with its own pass through TCP. For a TLS
-// connection, crypto/tls calls Write with complete TLS records.
+// signed chunk (a header and 64 KiB) would take several system calls, each with its own pass through TCP. A conn
+// does not change TLS connections, because crypto/tls calls Write with complete TLS records.
 type conn struct{ *net.TCPConn }
 
 // piece is the number of bytes of a body that are written at once: two signed chunks. Larger pieces are not faster, and

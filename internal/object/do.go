@@ -19,7 +19,7 @@ import (
 
 // Do performs j. After an error, the result is nil or contains what Do measured before the error.
 func Do(ctx context.Context, j Job) (*Result, error) {
-	// Do never writes or removes objects outside the prefix of the job.
+	// Do writes and removes objects under the prefix, so the prefix must be one of iotax.
 	if !strings.HasPrefix(j.Prefix, "iotax-") || !strings.HasSuffix(j.Prefix, "/") || strings.Contains(j.Prefix, "..") {
 		return nil, &Failure{Op: j.Op, Text: fmt.Sprintf("%q is not a prefix of iotax", j.Prefix)}
 	}

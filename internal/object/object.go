@@ -24,7 +24,7 @@ type Job struct {
 
 // Operations of a Job.
 const (
-	OpLook    = "look"    // check that the bucket exists and can be used, and whether it keeps versions
+	OpLook    = "look"    // check the bucket, create it if Create is set, and report whether it keeps versions
 	OpMark    = "mark"    // write the label of the run under the prefix, so that the run's leftovers can be found
 	OpBatch   = "batch"   // upload, download and remove a batch
 	OpClean   = "clean"   // remove every object and unfinished upload under the prefix

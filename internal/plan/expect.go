@@ -52,8 +52,8 @@ func (p *Plan) Expect(texts []string) error {
 	return c.Err()
 }
 
-// expect adds the expectations in `list`, which is below `workload`, or at the top of the plan if `workload` is "". An
-// expectation that names no workload is then added for each workload to which it can apply.
+// expect adds the expectations in `list`, which is below `workload`, or at the top of the plan if `workload` is "". At
+// the top, an expectation that names no workload is added for each workload to which it can apply.
 func (p *Plan) expect(c *syntax.Collector, list *syntax.Node, workload string) {
 	for _, n := range list.Listed() {
 		if n.Kind != syntax.ScalarNode {

@@ -8,7 +8,8 @@ import (
 )
 
 // gather resolves the targets that consist of other targets, and the workloads that run as noise. A workload without
-// `at:` runs neither on these parts nor on targets of noise. A noise workload without `at:` is not measured.
+// `at:` runs neither on a part of another target nor on a target of noise. A noise workload without `at:` is not
+// measured.
 func (b *builder) gather() {
 	part, aside := map[string]bool{}, map[string]bool{}
 	for _, e := range b.targets {

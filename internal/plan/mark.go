@@ -37,8 +37,8 @@ func (t Target) Axes() (entry string, values []Label) {
 	return t.origin.key.Text, t.origin.axes
 }
 
-// Where returns the place of a key of the spec, for example "path" or "rounds.min". If the plan does not set the key,
-// it returns the place of the spec's scalar value (`dir: /var/tmp`), or else of the entry's name.
+// Where returns the place of a key of the spec, for example "path". If the plan does not set the key, it returns the
+// place of the spec's scalar value (`dir: /var/tmp`), or else of the entry's name.
 func (m Machine) Where(key string) Mark { return m.origin.mark(key) }
 
 // Where is like Machine.Where.
@@ -47,7 +47,8 @@ func (t Target) Where(key string) Mark { return t.origin.mark(key) }
 // Where is like Machine.Where.
 func (w Workload) Where(key string) Mark { return w.origin.mark(key) }
 
-// Where returns the place of a key in the measure section, or the zero Mark if the plan does not set it.
+// Where returns the place of a key in the measure section, for example "rounds.min", or the zero Mark if the plan does
+// not set the key.
 func (p *Plan) Where(key string) Mark {
 	v := bind.Variant{}
 	return v.At(p.measured, key).Mark()

@@ -131,7 +131,7 @@ func (m *Measure) Check() error {
 			fail("restarts", "use more rounds, or fewer restarts", "%d starts are more than the %d rounds that are divided between them", m.Restarts, m.Rounds.Max)
 		}
 		if m.Restarts < m.Rounds.Max {
-			m.Rounds.Min = m.Rounds.Max // the rounds are divided between the starts before the noise is known
+			m.Rounds.Min = m.Rounds.Max // fix the number, because the rounds are divided between the starts before the noise is known
 		}
 	}
 	return errors.Join(bad...)

@@ -18,8 +18,8 @@ func possible(s Spec) (all []metric.Metric) {
 	return append(all, metric.Observed...)
 }
 
-// Choose sets the headline metrics of all workloads except those that only run as noise. It returns an error if one of
-// these workloads lacks a metric.
+// Choose sets the headline metrics of all measured workloads. It returns an error if one of them lacks a metric. It
+// ignores workloads that only run as noise.
 func (p *Plan) Choose(names []string) error {
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
@@ -40,7 +40,7 @@ func (p *Plan) Choose(names []string) error {
 	return nil
 }
 
-// find returns the metric with this name, or an error, which mentions the workload, and a hint.
+// find returns the metric with this name, or else a hint and an error that names the workload.
 func find(workload string, all []metric.Metric, name string) (m metric.Metric, hint string, err error) {
 	m, ok := metric.Find(all, name)
 	if ok {

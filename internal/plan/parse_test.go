@@ -270,8 +270,8 @@ func stairs(n int) string {
 	return b.String()
 }
 
-// longPath returns a plan with many values below nested keys of the maximum length and depth. The parser stores the
-// path of every value.
+// longPath returns a plan with many values below nested keys of the maximum length and depth. The parser would store
+// the path of every value, and use too much memory.
 func longPath() string {
 	var b strings.Builder
 	key := strings.Repeat("k", syntax.MaxKey)

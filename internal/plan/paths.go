@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Absolute makes all host paths absolute, because --resume and clean read the plan of a saved run from other
-// directories. Relative paths start from the directory of the plan file, or from the working directory on the command
+// Absolute makes all host paths absolute, because --resume and clean read the saved plan, and may run in another
+// directory. Relative paths start from the directory of the plan file, or from the working directory on the command
 // line. ~/ is the home directory.
 func (p *Plan) Absolute() error {
 	for _, m := range p.Machines {

@@ -37,7 +37,7 @@ type Plan struct {
 // A Machine is an entry of `machines:`. The machine "host" is this host, which a plan need not declare.
 type Machine struct {
 	Name   string
-	On     string // name of the machine that contains this one; "" or "host" if it is directly on this host
+	On     string // name of the machine that contains this one; "" or "host" if no other machine of the plan does
 	Kind   string // key of the kind: "qemu"
 	Spec   Spec   // result of the kind's New, filled in
 	Labels map[string]string
@@ -57,8 +57,8 @@ type Target struct {
 	Labels map[string]string // labels in the plan, and axis values of this target
 	Pos    Pos
 
-	// Against names the targets that this one is compared with instead of the baseline. The first one decides the
-	// verdict. nil means the baseline.
+	// Against names the targets that this one is compared with instead of the baseline. For each workload, the first
+	// one at which the workload runs decides the verdict. nil means the baseline.
 	Against []string
 
 	fresh  Spec

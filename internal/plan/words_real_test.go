@@ -42,7 +42,7 @@ func TestWordsOfDirectories(t *testing.T) {
 	}
 }
 
-// An invalid open loop is rejected when the plan is read, in a plan file as in a word.
+// An invalid open loop is rejected when iotax reads the plan file or the word.
 func TestOpenLoopsOfPlans(t *testing.T) {
 	const form = "write I/Os per second, as in 5000/s, 12k/s or 1.5M/s"
 	for fio, want := range map[string]string{

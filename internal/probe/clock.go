@@ -56,7 +56,7 @@ func readClockOf(ask func() (time.Duration, error)) reading {
 		read.hi = min(read.hi, (u - s).Seconds())
 		read.ok, end = true, r
 	}
-	// If the bounds cross, the clock did not run steadily.
+	// The bounds cross if the clock did not run steadily: swap them.
 	if read.lo > read.hi {
 		read.lo, read.hi = read.hi, read.lo
 	}

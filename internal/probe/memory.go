@@ -258,7 +258,7 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// thin merges neighboring values of a series that is longer than maxSamples. `of` combines the values.
+// thin merges adjacent values of a series that is longer than maxSamples. `of` combines the values.
 func thin(at, v []float64, of func([]float64) float64) ([]float64, []float64) {
 	per := (len(v) + maxSamples - 1) / maxSamples
 	if per <= 1 {

@@ -67,8 +67,8 @@ const (
 	clockDevice  = "device"     // block layer of the machine that has the device
 )
 
-// A clockQuery contains the arguments of readClocks: a block device, the mount point of an NFS mount, and the devices
-// below. Each may be empty.
+// A clockQuery contains the arguments of readClocks: a block device, the mount point of an NFS mount, and the block
+// devices below the place. Each may be empty.
 type clockQuery struct {
 	Device, Mount string
 	Below         []string

@@ -64,7 +64,7 @@ type diskStat struct {
 	Flushes bool
 }
 
-// usage is the resource usage of one process since its start.
+// usage is the resource usage of one process. The CPU times and the I/O count from its start, the peak from resetPeak.
 type usage struct {
 	own    float64 // s of CPU, including ended threads
 	waited float64 // s of CPU time of its children that ended and were waited for
@@ -335,7 +335,7 @@ func difference(a, b snapshot) []iotax.Value {
 	known, knowFlushes := len(a.disks) > 0, true
 	for d, x := range a.disks {
 		y, ok := b.disks[d]
-		// Without any reads and writes since boot, not even those of mounting the file system, the driver does not
+		// If there are no reads and writes since boot, not even those of mounting the file system, the driver does not
 		// count I/O.
 		if !ok || y.ReadIOs+y.WriteIOs == 0 || y.ReadIOs < x.ReadIOs || y.WriteIOs < x.WriteIOs || y.ReadSectors < x.ReadSectors || y.WriteSectors < x.WriteSectors {
 			known = false
@@ -554,7 +554,7 @@ func (fs system) counting(name, disk string) []string {
 	if fs.notCounting(disk) {
 		return nil
 	}
-	// Before Linux 6.4, an NVMe namespace with several paths (nvme0c1n1) counted I/O only on its paths.
+	// Before Linux 6.4, an NVMe namespace with several paths counted I/O only on its paths (such as nvme0c1n1).
 	if m := nvmeHead.FindStringSubmatch(disk); m != nil {
 		stat, err := os.ReadFile(filepath.Join(fs.sys, "block", disk, "stat"))
 		if err == nil && strings.Trim(string(stat), "0 \n") == "" {

@@ -85,8 +85,8 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 		i, err := RatioOf(base.Dots, r.Dots, s.Better, b.Options())
 		return Share{name, s.Workload, s.Metric, i}, err == nil
 	}
-	// The other target does different work. Compare the same metric of both targets, or the row's bandwidth with the
-	// bandwidth of a network test.
+	// The other target does different work, or has no values in this section. In the other sections, compare the same
+	// metric of both targets, or the row's bandwidth with the bandwidth of a network test.
 	for i := range b.Sections {
 		o := &b.Sections[i]
 		base := o.Row(name)

@@ -40,7 +40,8 @@ func TestAgainst(t *testing.T) {
 	}
 }
 
-// If a target is invalid, the rows that are compared with it are invalid too. Other rows remain valid.
+// If the reference of a row is invalid, the row is not comparable. If another target that the plan compares the row
+// with is invalid, the row only lacks the ratio to that target.
 func TestAgainstCondemned(t *testing.T) {
 	bad := []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "the device read 3 %"}}
 	run, trials := reporttest.RunOf(8, nil,

@@ -13,8 +13,8 @@ import (
 
 // cpuBound adds a note if a cell's median IOPS exceed half of the load generator's limit. The limit is the IOPS that
 // fio's null engine reached with one thread on this host, times the number of threads or of CPUs, whichever is smaller.
-// In a guest, the load generator reaches fewer IOPS, so a note about a guest may be missing. Cells on other machines
-// are not checked.
+// In a guest, the load generator reaches fewer IOPS, so a note about a guest may be missing. Cells on other machines,
+// for example in containers, are not checked.
 func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.TargetInfo) {
 	c := b.Run.Calibration
 	elsewhere := target.Facts[iotax.FactMachineKernel] != "" && target.Facts[iotax.FactAccel] == ""

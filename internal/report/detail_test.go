@@ -10,7 +10,8 @@ import (
 	"iotax/stat"
 )
 
-// The quantile curve agrees with stat.Quantile within 5 %. At least 99 observations lie beyond its end.
+// The quantile curve agrees with stat.Quantile within 5 %. At least 100 observations lie beyond its end, or 99 because
+// of rounding.
 func TestDistributions(t *testing.T) {
 	r := New(reporttest.Detailed())
 	trials := r.Counting()

@@ -113,7 +113,7 @@ func TestExpectationBesideZero(t *testing.T) {
 	}
 }
 
-// If too few rounds remain that are not discarded, they do not decide an expectation.
+// If too many rounds are discarded, the remaining ones do not decide an expectation.
 func TestDiscardedDecideNothing(t *testing.T) {
 	run, trials := reporttest.Expecting()
 	for _, x := range trials {

@@ -232,9 +232,9 @@ func of(rounds []int, value func(int) float64) (xs []float64) {
 	return xs
 }
 
-// counterpart returns the time of the stages of base that correspond to stage i of w: those with the same name. If w
-// has no stage of that name, base's last stage corresponds to w's last, and any other to w's first. The differences of
-// all stages therefore add up to the difference of the totals.
+// counterpart returns the time of the stages of base that correspond to stage i of w. A stage of base corresponds to
+// the stage of w with the same name. If w has no such stage, base's last stage corresponds to w's last, and any other
+// to w's first. The differences of all stages therefore add up to the difference of the totals.
 func counterpart(base, w way, i int) (sum float64) {
 	for k, name := range base.names {
 		at := slices.Index(w.names, name)

@@ -49,8 +49,9 @@ func (b *builder) waterfalls() {
 	}
 }
 
-// waterfall computes the waterfall of one chain. It returns false if fewer than two targets of the chain have positive
-// values, if no round includes all of them, if a ratio cannot be computed, or if the metric has no direction.
+// waterfall computes the waterfall of one chain. It returns false if fewer than two targets of the chain have only
+// positive values, if no valid round includes all of these targets, if a ratio cannot be computed, or if the metric has
+// no direction.
 func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 	w := Waterfall{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit, Better: s.Better}
 	if s.Better == iotax.Neither {

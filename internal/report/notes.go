@@ -261,7 +261,8 @@ func Unsure(v stat.Verdict) bool { return v == stat.Inconclusive || v == stat.To
 // ShownItems limits the number of a note's items that compact formats show (see Note.Sentences).
 const ShownItems = 3
 
-// alike merges items if only the numbers in their evidence differ. It does not merge items with a Lead.
+// alike merges items if only the numbers in their evidence differ. It does not merge items with a Lead or without
+// Cells.
 func alike(items []Item) []Item {
 	var out []Item
 	for _, it := range items {

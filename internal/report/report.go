@@ -20,7 +20,7 @@ import (
 )
 
 // Counted returns the unit in which repetitions are counted: "round", or "trial" for imported trials, which have no
-// rounds.
+// common rounds.
 func (r *Report) Counted() string {
 	if r.Run.Imported() {
 		return "trial"

@@ -39,7 +39,8 @@ func (r Rule) Given(f Facts) Rule {
 	return r
 }
 
-// Unfollowed returns a hint without the parts that the current settings f already satisfy.
+// Unfollowed returns a hint without the parts that the current settings f already satisfy. If a part recommends several
+// settings, one of them is enough.
 func (f Facts) Unfollowed(hint string) string {
 	return Rule{Hint: hint}.parts(func(part string) bool {
 		for _, s := range Settings(part) {

@@ -26,8 +26,8 @@ func dropPlan() *plan.Plan {
 	return p
 }
 
-// noisy returns a function for world.value: the level of the trial's target, with noise that depends only on the study,
-// the round and the target.
+// noisy returns a function for world.value. The values are the levels of the targets with noise, which depends only on
+// the study, the round and the target.
 func noisy(study uint64, sd float64) func(t *iotax.Trial) (float64, error) {
 	return func(t *iotax.Trial) (float64, error) {
 		r := rand.New(rand.NewPCG(study, uint64(t.Round)<<8+uint64(t.Target[0])))
@@ -43,9 +43,9 @@ func trialsOf(trials []*iotax.Trial) map[string]int {
 	return n
 }
 
-// Targets that are shown not to be the best are dropped, but not the best target and the baseline. A run that is
-// interrupted and resumed drops targets after the same number of trials. A plan with a fixed number of rounds and a
-// divided run cannot drop targets.
+// The run drops targets that are shown not to be the best, but neither the best target nor the baseline. A run that is
+// interrupted and resumed drops targets after the same number of trials. Neither a plan with a fixed number of rounds
+// nor a divided run can drop targets.
 func TestDropWorst(t *testing.T) {
 	measure := func(stopAt int) ([]*iotax.Trial, *iotax.Run) {
 		w := newWorld()

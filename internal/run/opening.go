@@ -421,7 +421,7 @@ func (r *testbed) prepare(ctx context.Context, t plan.Target) (iotax.Volume, err
 		return nil, v.err
 	}
 	r.onClose("volume of "+t.Name, nil, v.vol.Close)
-	// A machine would not start with a device that it does not support, and other targets may be on it.
+	// Reject an unsupported device now. The machine would not start with it, and other targets may be on that machine.
 	if m, ok := r.p.Machine(t.On); ok && m.On == "" && r.d.CheckDevice != nil {
 		for _, d := range v.vol.Caps().Devices {
 			if v.err = r.d.CheckDevice(ctx, m, d); v.err != nil {

@@ -374,8 +374,8 @@ func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t 
 	return part.close(context.WithoutCancel(ctx))
 }
 
-// sinceStart adds values to t, in seconds since its machine started: the end of each boot phase, when the place was
-// ready, and when the trial had a result.
+// sinceStart adds times to t, in seconds since the start of its machine: when each boot phase ended, when the place was
+// ready, and when the trial had a result. It adds none to a failed trial, or if the start of the machine is unknown.
 func (e *engine) sinceStart(t *iotax.Trial, m iotax.Machine, placed time.Time) {
 	can := m.Caps()
 	if t.Err != "" || can.Started.IsZero() {

@@ -93,7 +93,8 @@ var values = sync.OnceValue(func() *strings.Replacer {
 			pairs = append(pairs, [2]string{string(in[1 : len(in)-1]), "[$" + name + "]"})
 		}
 	}
-	// At each place, the Replacer takes the first pair that matches. A secret may begin with another secret.
+	// Put the longest values first: the Replacer takes the first pair that matches, and a secret may begin with
+	// another secret.
 	slices.SortFunc(pairs, func(x, y [2]string) int { return len(y[0]) - len(x[0]) })
 	var words []string
 	for _, p := range pairs {

@@ -128,7 +128,8 @@ func (t *tally) add(u *tally) {
 	}
 }
 
-// score counts a study with the true log ratio truth, and reports whether the interval of the study contains truth.
+// score counts a study with the true log ratio truth. It reports whether the study is ranked and its interval contains
+// truth.
 func (t *tally) score(o outcome, truth float64) (hit bool) {
 	t.discards += o.discards
 	t.seconds += o.seconds

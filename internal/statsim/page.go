@@ -174,7 +174,7 @@ func (r *Result) Sentences() []string {
 	return strings.FieldsFunc(r.page().print("sentences"), func(c rune) bool { return c == '\n' })
 }
 
-// Text formats the result for a terminal. It wraps the sentences after `width` columns.
+// Text formats the result for a terminal. It wraps the sentences at `width` columns.
 func (r *Result) Text(width int) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -82,7 +82,7 @@ type work struct {
 	looks   []int
 
 	quantile, ios float64              // from the policy
-	octave        float64              // position of the study's latencies between two powers of two, from 0 to 1
+	octave        float64              // log₂ of the study's typical latency in units of 100 µs, from 0 to 1 (see level)
 	histograms    [2][]iotax.Histogram // by arm and round
 	windows       [2][2]float64        // by arm; see shape.window
 

@@ -192,7 +192,8 @@ func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 }
 
 // corrupt damages a trial of a study with probability p. If checked is set, it runs the checks: bad reports an invalid
-// value, and valid is false for a discarded trial.
+// value, and valid is false for a discarded trial. Otherwise bad is false, and valid is false only for a trial without
+// I/O.
 func corrupt(r *rand.Rand, arm int, v float64, t Timing, p float64, checked bool) (value float64, bad, valid bool) {
 	var k *corruption
 	if r.Float64() < p {

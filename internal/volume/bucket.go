@@ -113,7 +113,8 @@ func (s *BucketSpec) query(prefix string) url.Values {
 	return q
 }
 
-// existing returns the s3:// address of the existing bucket, with q as its query. It adds ca, credentials and tls to q.
+// existing returns the s3:// address of the existing bucket, with q as its query. It adds tls to q, and ca and
+// credentials if the spec has them.
 func (s *BucketSpec) existing(q url.Values) (string, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -129,7 +130,7 @@ func (s *BucketSpec) existing(q url.Values) (string, error) {
 }
 
 // Remains returns the place of an existing bucket, which may contain leftovers of crashed runs. ok is false if iotax
-// starts the store itself, because iotax removes that store after the run.
+// starts the store itself, because its objects are then in a directory of the run.
 func (s *BucketSpec) Remains() (p iotax.Place, ok bool, err error) {
 	if s.URL == "" {
 		return p, false, nil

@@ -43,7 +43,8 @@ type device struct {
 }
 
 // holds contains the devices of this host that this process has opened exclusively, and the number of volumes that use
-// each device, both by path. The kernel refuses a second exclusive open even by the same process.
+// each device, both by path. The volumes share the open file, because the kernel refuses a second exclusive open even
+// by the same process.
 var holds = struct {
 	mu    sync.Mutex
 	files map[string]*os.File

@@ -101,8 +101,8 @@ type dir struct {
 	empty   bool // no files are written, so the file system may be nearly full
 }
 
-// marker is the file in a directory of makeOwn that contains a random token and the label of the run. removeOwn removes
-// a directory that is not empty only if the token matches.
+// marker is the name of a file that makeOwn writes into its directory. The file contains a random token and the label
+// of the run. removeOwn removes a directory that is not empty only if this text matches.
 const marker = leftover.Marker
 
 const useDir = "use directory"

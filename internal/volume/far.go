@@ -51,7 +51,8 @@ func alone(m iotax.Machine) bool {
 // homeOf returns the default directory for files on m.
 func homeOf(m iotax.Machine) string { return cmp.Or(m.Caps().Home, "/var/tmp") }
 
-// linkFacts adds the server's name to facts, and the lower rate of both links if it is known.
+// linkFacts adds the server's name to facts and, unless m uses the loopback interface or a Unix socket, the lowest
+// known rate of both machines' links.
 func linkFacts(facts map[string]string, server, m iotax.Machine, address string) {
 	facts["served.by"] = server.String()
 	if address == "127.0.0.1" || address == "" {

@@ -39,7 +39,7 @@ func (l *life) Close(ctx context.Context) error {
 	return errors.Join(l.attached.run(ctx), l.made.run(ctx))
 }
 
-// dirOn makes a directory on the file system that is mounted at `point` of m.
+// dirOn makes a directory for the workloads' files inside the directory `point` of m.
 func (l *life) dirOn(ctx context.Context, m iotax.Machine, point string) (iotax.Place, error) {
 	return l.dirIn(ctx, m, &dir{want: point, need: l.env.Need})
 }

@@ -264,7 +264,8 @@ func TestDirRefuses(t *testing.T) {
 	}
 }
 
-// elsewhere presents this host as another machine. Its agent runs in this process, so it has the same kernel.
+// elsewhere presents this host as another machine. Its agent runs in this process, so that changes of the variable
+// `kernel` affect it.
 type elsewhere struct{ iotax.Machine }
 
 // inProcess is elsewhere's link to its agent, which runs in this process.
@@ -620,7 +621,7 @@ func (w weak) Caps() iotax.MachineCaps {
 }
 
 // A place on a local file system is not more durable than its machine's disk, and on macOS not more durable than the
-// drive's cache. These do not limit a directory on a volume that iotax attached.
+// drive's cache. Neither limit applies to a directory on a volume that iotax attached.
 func TestWeakMachine(t *testing.T) {
 	base := "/var/tmp"
 	on := elsewhere{here}

@@ -325,8 +325,8 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 			return none, &iotax.Error{Op: "mount nfs", On: fmt.Sprintf("%s on %v", point, m), Err: errors.New("this host's loopback interface cannot be reached from there"),
 				Hint: "mount a file system there yourself, and name it with dir:"}
 		}
-		// An NFS 4.0 server calls back to clientaddr for delegations. This server grants no delegations, and could not
-		// reach a client behind QEMU's user network.
+		// The address of the client does not matter: an NFS 4.0 server needs it only for delegations. This server
+		// grants none, and could not reach a client behind QEMU's user network.
 		host, client = address, "0.0.0.0"
 	}
 	source := host + ":" + nfsExport
@@ -398,7 +398,8 @@ func (n *nfs) attachExisting(ctx context.Context, m iotax.Machine) (iotax.Place,
 	fail := func(err error, hint string) (iotax.Place, error) {
 		return iotax.Place{}, &iotax.Error{Op: "mount nfs", On: fmt.Sprintf("%s on %v", n.spec.Server, m), Err: err, Hint: hint}
 	}
-	// Without mount.nfs, mount(8) needs IP addresses, and reports an unreachable server only after minutes.
+	// Connect first: without mount.nfs, mount(8) needs IP addresses, and reports an unreachable server only after
+	// minutes.
 	ends, err := on(ctx, quick, reach.On, m, net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
 		return fail(withOutput(err), "check the name of the server, its port (port:), and that its firewall accepts "+m.String())
@@ -430,7 +431,7 @@ func (n *nfs) attachExisting(ctx context.Context, m iotax.Machine) (iotax.Place,
 	case err != nil:
 		return iotax.Place{}, err
 	}
-	p.Backing = "" // on the server
+	p.Backing = "" // the files are on the server, not on this host
 	maps.Copy(p.Facts, map[string]string{iotax.FactShareType: "nfs", "nfs.server": n.spec.Server, "nfs.port": strconv.Itoa(port)})
 	return p, nil
 }

@@ -14,8 +14,8 @@ import (
 
 // sealed maps each read-only file system to the tool that makes its image on the host.
 //
-// squashfs stores large files uncompressed. Their data is incompressible, and mksquashfs would spend most of its time
-// on it.
+// mksquashfs does not compress large files, because it would spend most of its time on their data, which is
+// incompressible unless it comes from a Tree.
 var sealed = map[string]struct {
 	tool, pkg string
 	args      func(files, image string) []string

@@ -157,7 +157,7 @@ func nightly(runs int) history {
 	}}
 }
 
-// multiply copies the only run of a store in SQL, with its trials and values, until the store contains n runs. The
+// multiply uses SQL to copy the only run of a store, with its trials and values, until the store contains n runs. The
 // result resembles a store after years of use.
 func multiply(t testing.TB, path string, n int) {
 	t.Helper()

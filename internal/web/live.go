@@ -214,7 +214,8 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	return v
 }
 
-// wholeRounds returns the number of undiscarded rounds of a workload that have a trial on each of its targets.
+// wholeRounds returns the number of rounds of a workload that have a trial on each of its targets and no discarded
+// trial.
 func wholeRounds(rep *report.Report, workload string, targets int) int {
 	trials, discarded := map[int]int{}, map[int]bool{}
 	for _, t := range rep.Trials {
@@ -408,7 +409,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("X-Accel-Buffering", "no") // keeps nginx from buffering the events
 	out := http.NewResponseController(w)
 	send := func(text string) bool {
-		// Otherwise a client that does not read would hold the connection forever.
+		// Without a deadline, a client that does not read would hold the connection forever.
 		if out.SetWriteDeadline(time.Now().Add(2*beat)) != nil {
 			return false
 		}

@@ -19,8 +19,7 @@ type scraped struct {
 	text []byte
 }
 
-// metrics serves, as OpenMetrics, the newest run of each name that is done or incomplete, among the newest mostListed
-// runs.
+// metrics serves, as OpenMetrics, the newest done or incomplete run of each name, among the newest mostListed runs.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	all, _, err := s.Store.Find(r.Context(), store.Query{Limit: mostListed})
 	if err != nil {

@@ -252,7 +252,7 @@ func openBuild(w plan.Workload, s *Build, env support.Env) (iotax.Workload, erro
 }
 
 // Dataload is the spec of `dataload:`. The workload does the I/O of one epoch of training: it reads records in random
-// order, and writes a checkpoint.
+// order, writes a checkpoint, and reads it back.
 type Dataload struct {
 	Data       plan.Size     `yaml:"data" doc:"size of all records"`
 	Shards     int           `yaml:"shards" doc:"number of files that hold them"`

@@ -110,7 +110,7 @@ func (w *imagePath) fail(t *iotax.Target, err error, hint string) error {
 	return &iotax.Error{Op: "make volumes from an image for " + w.name + " on", On: t.Name, Err: err, Hint: hint}
 }
 
-// Check returns an error if the bucket cannot be used or qemu-img is missing. It does not check a VM manager.
+// Check returns an error if the bucket cannot be used or qemu-img is missing. With a VM manager, it checks nothing.
 func (w *imagePath) Check(ctx context.Context, t *iotax.Target) error {
 	if w.spec.Import != "" {
 		return nil

@@ -68,7 +68,7 @@ func TestObjectsOfOthers(t *testing.T) {
 		t.Errorf("the bucket holds %q, want %q", got, want)
 	}
 
-	// If the query for versioning fails, removed objects may stay.
+	// If the query for versioning fails, the bucket is refused, because removed objects may stay.
 	status := http.StatusForbidden
 	store := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: u.Host})
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -92,7 +92,7 @@ func TestObjectsOfOthers(t *testing.T) {
 		t.Errorf("a key that may not ask, and a plan that says that it may be used: %v", err)
 	}
 
-	// Locked objects cannot be removed.
+	// A bucket that locks objects is refused, because they cannot be removed.
 	if err := c.MakeBucket(t.Context(), "locked", minio.MakeBucketOptions{ObjectLocking: true}); err != nil {
 		t.Fatal(err)
 	}

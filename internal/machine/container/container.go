@@ -434,7 +434,8 @@ func stateOf(s *container.State) string {
 	}
 }
 
-// Caps returns the capabilities of a container. If iotax made the container, its removal removes the files in it.
+// Caps returns the capabilities of the container. It sets Perishes if iotax made the container, because the files in it
+// are then removed with it.
 func (b *box) Caps() iotax.MachineCaps {
 	c := b.Machine.Caps()
 	c.Alone, c.Facts, c.Perishes, c.HostPath, c.Weakens, c.DeviceBytes = true, b.facts, b.ours, b.HostPath, b.Weakens, b.DeviceBytes
@@ -506,8 +507,8 @@ func (b *box) exec(ctx context.Context, args []string, s remote.Streams) (int, e
 		}
 		if !in.Running {
 			// When a container ends, its processes are killed (exit code 137), or the runtime can no longer enter it
-			// (126). But a program can also return these codes, and the engine reports the end of a container with a
-			// delay.
+			// (126). A program can also return these codes, so check whether the container has ended. Check repeatedly,
+			// because the engine reports the end of a container with a delay.
 			for left := 10; (in.ExitCode == 128+9 || in.ExitCode == 126) && left > 0; left-- {
 				if gone := b.gone(ctx); gone != nil {
 					return 0, gone

@@ -97,8 +97,8 @@ func engineHint(engine, where string) string {
 	return "start Docker, or name its address: DOCKER_HOST, host: or context:"
 }
 
-// engineAddress returns the first address of the engine that s, the environment or Docker's current context sets, or
-// else the usual socket. For a context with TLS, it also returns the directory of the keys.
+// engineAddress returns the address of the engine: from s, else from the environment, else from Docker's current
+// context, else the usual socket. For a context with TLS keys, it also returns their directory.
 func engineAddress(engine string, s *Spec) (where, tls string, err error) {
 	if s.Host != "" {
 		if _, err := url.Parse(s.Host); err != nil || !strings.Contains(s.Host, "://") {

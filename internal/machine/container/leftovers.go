@@ -49,7 +49,7 @@ type engineAt struct {
 	spec *Spec
 }
 
-// `ask` calls `do` with a new connection. Minutes may pass between finding and removing a leftover.
+// `ask` calls `do` with a new connection, because minutes may pass between finding and removing a leftover.
 func (e engineAt) ask(ctx context.Context, do func(context.Context, *link) error) error {
 	api, _, err := dialEngine(ctx, e.name, e.spec)
 	if err != nil {
@@ -75,7 +75,8 @@ func answers(ctx context.Context, where string) bool {
 	return err == nil
 }
 
-// atEngines returns a function that calls find for each engine whose socket answers. Most hosts have no engine.
+// atEngines returns a function that calls find for each engine whose socket answers. A default engine that does not
+// answer is not an error, because most hosts have none.
 func atEngines(plans []plan.Machine, find func(context.Context, engineAt) ([]leftover.Item, error)) func(context.Context, leftover.Place) ([]leftover.Item, error) {
 	return func(ctx context.Context, p leftover.Place) ([]leftover.Item, error) {
 		if !iotax.IsLocal(p.Machine) {

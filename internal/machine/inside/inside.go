@@ -102,7 +102,7 @@ type container struct {
 }
 
 // Caps returns the capabilities of the container's machine, without those that do not apply to the container, such as
-// those for the boot and, in most containers, the network.
+// those for the boot. It omits those for the network unless the container uses the network of its machine.
 func (c *container) Caps() iotax.MachineCaps {
 	caps, own := c.on.Caps(), c.Machine.Caps()
 	switch {

@@ -132,8 +132,8 @@ func unreadable(err error) string {
 }
 
 // CheckClaim returns an error if a claim does not exist or has the wrong volume mode. device is true for a raw device
-// and false for a file system. Otherwise a wrong mode would appear only as an event of a pod that never starts.
-// CheckClaim returns nil if this user may not read claims.
+// and false for a file system. Without this check, a wrong mode would appear only as an event of a pod that never
+// starts. CheckClaim returns nil if this user may not read claims.
 func (c *Client) CheckClaim(ctx context.Context, ns, name string, device bool) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

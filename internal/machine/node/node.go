@@ -70,7 +70,8 @@ func findLab(ctx context.Context, s *Spec, o kind.Options) (l *lab.Lab, ours boo
 	if !errors.Is(err, lab.ErrDown) {
 		return nil, false, err
 	}
-	// All nodes for which a run makes a lab are in one lab, named after the run's working directory, which is unique.
+	// A run makes at most one lab, for all nodes whose lab is not up. The lab is named after the run's working
+	// directory, which is unique.
 	name := "r" + strings.TrimPrefix(filepath.Base(o.WorkDir), "iotax-")
 	if borrowed.users[name] > 0 {
 		l, err = lab.Get(name)

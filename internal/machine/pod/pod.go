@@ -427,7 +427,8 @@ func seccompFact(s *corev1.SeccompProfile) string {
 	return string(s.Type)
 }
 
-// Caps returns the capabilities of a pod. Files on an NFS export or an existing claim outlive the pod.
+// Caps returns the capabilities of a pod. A pod for the run does not perish if it mounts an NFS export or an existing
+// claim, because those files outlive it.
 func (p *pod) Caps() iotax.MachineCaps {
 	c := p.Machine.Caps()
 	c.Alone, c.Facts, c.VolumeFacts, c.Perishes = true, p.facts, p.volumes, p.ours && !p.exports

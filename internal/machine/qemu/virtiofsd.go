@@ -158,7 +158,7 @@ func (v *Virtiofsd) Args(s Share, root bool) []string {
 	s = s.fill()
 	options, _ := v.options(s)
 	if !v.Rust {
-		// Both daemons disable extended attributes and POSIX ACLs by default.
+		// Extended attributes and POSIX ACLs need no option: both daemons disable them by default.
 		return slices.Concat([]string{"--socket-path=" + s.Socket, "-o", "source=" + s.Path}, options, s.Args)
 	}
 	a := append([]string{"--socket-path", s.Socket, "--shared-dir", s.Path}, options...)

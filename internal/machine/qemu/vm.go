@@ -210,7 +210,7 @@ func (v *VM) Err() error {
 	v.mu.Lock()
 	why := v.why
 	v.mu.Unlock()
-	// The panic line is often before the quoted lines.
+	// Search all kept lines, because the panic line is often before the quoted ones.
 	if p := lastWith(v.Tail(keepLines), "Kernel panic - "); p != "" {
 		why = panicked + ": " + p
 	}

@@ -39,8 +39,9 @@ const (
 // windowsInput is the name of the console's input device on Windows.
 const windowsInput = "CONIN$"
 
-// answers returns who answers ssh's questions, and the environment for ssh. ssh has no controlling terminal, so that
-// only iotax gets the signals of the user's terminal.
+// answers returns who answers ssh's questions, and variables to add to the environment of ssh. ssh has no controlling
+// terminal, so that only iotax gets the signals of the user's terminal. It therefore asks through the program in
+// SSH_ASKPASS.
 func (s *Spec) answers() (asks, []string, error) {
 	given, err := password(s.PasswordFile)
 	if err != nil {

@@ -135,8 +135,8 @@ func (t *transport) Close(context.Context) error {
 	return nil
 }
 
-// plain matches words that a login shell does not interpret. The backslash is for paths on Windows: a POSIX shell would
-// interpret it.
+// plain matches words that a login shell does not interpret. It allows the backslash, which a POSIX shell would
+// interpret, for paths on Windows.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./:\\+-]+$`)
 
 // Start starts argv on the host. If a shell could interpret one of the words, Start sends them over standard input, so

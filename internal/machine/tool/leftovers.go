@@ -78,8 +78,9 @@ func (k keeper) end(ctx context.Context, n leftover.Noted) error {
 	program, home := n.How[0], n.How[1]
 	t := tool{program: program, env: []string{k.variable + "=" + home}}
 	hand := fmt.Sprintf("%s=%s %s %s; if it is gone for good, remove %s", k.variable, iotax.Quote(home), iotax.QuoteAll(append([]string{program}, k.remove...)), n.Name, n.File)
+	// If the directory's file system is not mounted, the program lists no machines, and end must not remove the record.
 	for _, needed := range n.How {
-		if _, err := os.Stat(needed); err != nil { // if the directory's file system were not mounted, the program would list no machines
+		if _, err := os.Stat(needed); err != nil {
 			return &iotax.Error{Op: "find", On: n.Name, Err: err, Hint: hand}
 		}
 	}

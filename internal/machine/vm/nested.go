@@ -179,7 +179,7 @@ func openOn(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err 
 	}()
 	defer func() {
 		if err != nil {
-			on.link.Hangup(context.WithoutCancel(ctx)) // while the guest boots, hold does not read `until`
+			on.link.Hangup(context.WithoutCancel(ctx)) // closing release has no effect while the guest boots
 			_ = g.Close(context.WithoutCancel(ctx))    // err already contains the cause
 		}
 	}()

@@ -69,7 +69,7 @@ func (e *FieldError) Error() string {
 type Part struct {
 	Spec  Spec
 	Label Option // distinguishes the part in its name and labels; zero for a single part
-	Name  string // name of the part of a workload that the command line gives; "" keeps the name of the workload
+	Name  string // name of the part if the command line gives the workload; "" keeps the name of the workload
 }
 
 // A Spec contains the settings of a machine, volume or workload. It is a pointer to a struct (see above).

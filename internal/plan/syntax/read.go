@@ -182,7 +182,7 @@ func bounded(src *Source, tokens token.Tokens, c *Collector) bool {
 				return false
 			}
 		}
-		// "& & &" and "!!a !!b" nest without brackets.
+		// Count runs such as "& & &" and "!!a !!b", because they nest without brackets.
 		switch tk.Type {
 		case token.AnchorType, token.TagType, token.AliasType:
 			run++

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// After a stopped process continues, its first call of Take reports a pause that was longer than Least.
+// After a stopped process continues, its first call of Take returns the pause if it was longer than Least.
 func TestStoppedProcess(t *testing.T) {
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), "WATCHED_PAUSES=1")

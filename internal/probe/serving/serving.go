@@ -9,8 +9,8 @@ type Protocol string
 const (
 	// Threads measures any server by its threads. It assumes that a thread has a request whenever it does not wait.
 	Threads Protocol = ""
-	// SFTP measures the threads of sftp-server, which reads and writes files with the calls that it also uses for
-	// requests and replies. Calls on its standard input and output are requests and replies.
+	// SFTP measures the threads of sftp-server, which uses read and write for files and for requests and replies. Reads
+	// and writes of the standard descriptors count as requests and replies, all others as calls on files.
 	SFTP Protocol = "sftp"
 	// NBD measures each request of an NBD server from its receipt until the server begins to send the reply, even if no
 	// thread works on it.

@@ -47,7 +47,7 @@ type assessCase struct {
 	rounds  int // 0 means 8
 	cells   []reporttest.CellSpec
 	change  func(*iotax.Run, []*iotax.Trial)
-	kind    SentenceKind // of the expected sentence; "" means any sentence in causeCases, and otherwise the answer
+	kind    SentenceKind // of the expected sentence; "" means any sentence (causeCases) or the answer (answerCases)
 	want    string       // a part of that sentence; if kind is set, "" means that no sentence has that kind
 	without string       // in causeCases: must not occur in any sentence except the sum
 }

@@ -37,7 +37,7 @@ func answerCases() map[string]assessCase {
 		return func(r *iotax.Run, _ []*iotax.Trial) { r.Targets = change(r.Targets) }
 	}
 	volatile := targets(func(ts []iotax.TargetInfo) []iotax.TargetInfo { ts[1].Durability = iotax.Volatile; return ts })
-	// The target `disk` reaches 10,000 IOPS. The target `a` reaches about 9,500, with noise.
+	// expecting sets limits for read.iops, which is 10,000 on the target `disk` and about 9,500, with noise, on `a`.
 	expecting := func(limits ...string) func(*iotax.Run, []*iotax.Trial) {
 		return func(r *iotax.Run, _ []*iotax.Trial) {
 			r.Presentation = &iotax.Presentation{}

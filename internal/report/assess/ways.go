@@ -104,7 +104,8 @@ func (a *assessing) fastest(ways []way) {
 	a.say(s)
 }
 
-// lazy adds a sentence about the costs and gains of using a volume before it is fully copied.
+// lazy adds a sentence for each target with a lazy and an eager copy of equal size, about the costs and gains of using
+// the volume before it is fully copied.
 func (a *assessing) lazy() {
 	for _, t := range a.Targets() {
 		pair := func(metric string) (i stat.Interval, lazy way, ok bool) {

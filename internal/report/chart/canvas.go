@@ -118,8 +118,8 @@ func finite(xs ...float64) bool {
 	return true
 }
 
-// shorten replaces the middle of s with "…" if s has more than `most` characters. It keeps the end, because names that
-// a plan generates from a matrix differ at their end.
+// shorten replaces the middle of s with "…" if s has more than `most` characters, unless `most` is below 3. It keeps
+// the end, because names that a plan generates from a matrix differ at their end.
 func shorten(s string, most int) string {
 	r := []rune(s)
 	if len(r) <= most || most < 3 {

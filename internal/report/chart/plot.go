@@ -26,7 +26,7 @@ type Line struct {
 	Points []Point
 }
 
-// A Band shades the area between two values of Y.
+// A Band shades the area between two values: of Y in a Plot, and of the horizontal axis in Rows.
 type Band struct{ Lo, Hi float64 }
 
 // A Rule is a labelled vertical line.
@@ -41,7 +41,7 @@ type Patch struct {
 	Level          int
 }
 
-// Levels is the number of shades of patches.
+// Levels is the number of shades of patches, and of frames in each direction.
 const Levels = 5
 
 // A Plot draws lines on two axes.

@@ -22,7 +22,7 @@ type Comparison struct {
 	A, B   *report.Report
 	Letter string // name of B: "B", unless several runs are compared with A
 	By     By
-	Margin float64 // margin of the verdicts, as a ratio
+	Margin float64 // margin of the verdicts, as a fraction: 0.05 means ± 5 %
 	Alpha  float64 // significance level of each interval, and of all worse and better verdicts together
 	Answer string  // one sentence: the largest confirmed loss, otherwise the largest gain, otherwise why there is neither
 
@@ -74,7 +74,7 @@ const (
 
 // Options configures a comparison.
 type Options struct {
-	Margin float64 // as a ratio; negative means the margin of B
+	Margin float64 // as a fraction; negative means the margin of B
 	By     By      // "" means ByValue
 	FailOn FailOn
 	Letter string // name of the run that is compared with A; "" means "B"
@@ -429,8 +429,8 @@ func (c *Comparison) summarize() {
 	}
 }
 
-// gate decides whether the comparison fails, and why. It also fails if nothing could be compared, or if B lacks a valid
-// number that A has, because a target that no longer starts is not a success.
+// gate decides whether the comparison fails, and why. The comparison also fails if nothing could be compared. It also
+// fails if B lacks a valid number that A has, because a target that no longer starts is not a success.
 func (c *Comparison) gate(a side) {
 	if c.FailOn == FailOnNothing {
 		return

@@ -25,7 +25,7 @@ type Difference struct {
 var passing = []string{"runner", "runners", iotax.FactCommand, iotax.FactSetupTime, iotax.FactMemoryBytes, "machine.memory.bytes", iotax.FactMachineHostname, iotax.FactAccelWhy, iotax.FactWatchDevice, iotax.FactKernelFile, iotax.FactDiskSize, iotax.FactDeviceSize,
 	iotax.FactFilesystemMount}
 
-// reported lists facts of trials that describe the target's environment, and not the work as iotax.FactJob does.
+// reported lists facts of trials that describe the target's environment. iotax.FactJob describes the work instead.
 var reported = []string{"fio", "latency"}
 
 // random matches values that differ in each run: names of generated directories, iotax's kernel parameters, and

@@ -313,8 +313,8 @@ func thinned(qs []report.Quantile, steps float64) []report.Quantile {
 	return out
 }
 
-// pointsPerPanel is the approximate number of points in a panel. It keeps a page with a hundred panels small enough for
-// an email.
+// pointsPerPanel is the approximate maximum number of points in a panel. It keeps a page with a hundred panels small
+// enough for an email.
 const pointsPerPanel = 500
 
 func timelineCharts(tl *report.Timeline, hues map[string]int) (out []block.Chart) {

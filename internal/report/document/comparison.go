@@ -119,7 +119,7 @@ func (c *comparison) folded() []block.Block {
 func (c *comparison) short() []block.Block {
 	shown := important(c.table, shortRows)
 	out := []block.Block{c.sides(), filled(shown)}
-	notes := slices.DeleteFunc(slices.Clone(c.findings), func(n block.Note) bool { return n.Tone == block.Quiet || n.Label == rules.EnvironmentDiffers.ID }) // the list of differences follows
+	notes := slices.DeleteFunc(slices.Clone(c.findings), func(n block.Note) bool { return n.Tone == block.Quiet || n.Label == rules.EnvironmentDiffers.ID }) // the differences themselves are listed below
 	for _, n := range c.notes {
 		if n.Hint = ""; shown.Refers(n.Number) {
 			notes = append(notes, n)
@@ -319,7 +319,7 @@ func weightOf(r *compare.Change) float64 {
 	return 0
 }
 
-// important returns the table with only its `most` rows with the largest weights, in their original order.
+// important returns the table with only the `most` rows that have the largest weights, in their original order.
 func important(t block.Table, most int) block.Table {
 	if len(t.Rows) <= most {
 		return t

@@ -119,7 +119,7 @@ func lost(r *report.Report, how string, why func(*report.Trial) string) []string
 	return []string{fmt.Sprintf("%d of %s %s. The first: %s", n, format.Plural(len(r.Trials), "trial"), how, first)}
 }
 
-// mostReason is the maximum width of a reason in such a line, in columns.
+// mostReason is the maximum width in columns of a reason in the line that lost returns.
 const mostReason = 160
 
 // A cell is a row of a report, with its section. The section may be nil for invalidBy and cached.
@@ -158,7 +158,7 @@ func (c cell) invalidBy(r *report.Report) string {
 // cached reports whether the cell is invalid because its data came from a cache.
 func (c cell) cached(r *report.Report) bool { return slices.Contains(atCaches, c.invalidBy(r)) }
 
-// mostLines is the approximate maximum of lines for the layout's tables, and for the expectations, in the short
+// mostLines is the approximate maximum number of lines for the layout's tables, and for the expectations, in the short
 // document.
 const mostLines = 15
 

@@ -144,8 +144,8 @@ func matrix(r *report.Report, a assess.Assessment, tight bool) []block.Block {
 	return out
 }
 
-// shared removes the words that all names have in common, but never the last word of a name. It returns the removed
-// words and the shortened names.
+// shared removes the words that all names have in common, but leaves at least one word of each name. It returns the
+// removed words and the shortened names.
 func shared(names []string) (words string, rest []string) {
 	rest = slices.Clone(names)
 	for _, word := range strings.Fields(names[0]) {

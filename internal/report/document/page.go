@@ -252,7 +252,7 @@ func (p *page) workloads(r *report.Report) (out []block.Block) {
 	return out
 }
 
-// trends links each row of t to the trend of its value.
+// trends links each row of t that has a value to the trend of that value.
 func (p *page) trends(t *block.Table, part []report.Section) {
 	k := 0
 	for _, s := range part {

@@ -30,7 +30,7 @@ func stageLines(r *report.Report) (out []block.Block) {
 	return out
 }
 
-// stagesChart draws a bar for each stage. Each bar starts at the end of the previous one.
+// stagesChart draws a bar for each stage of each target. Each bar starts at the end of the target's previous one.
 func stagesChart(x report.Explanation) (out block.Chart) {
 	d := chart.Rows{Title: "Where the time of an I/O goes, " + x.Workload, Zero: math.NaN()}
 	most := 0.

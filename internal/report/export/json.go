@@ -93,7 +93,7 @@ type jsonRatio struct {
 	PHolm         *number64      `json:"p_holm,omitempty"`   // p_margin after Holm's adjustment over the run
 	WithDiscarded *stat.Interval `json:"with_discarded,omitempty"`
 
-	Starts *stat.StartSpread `json:"starts,omitempty"` // standard deviations of the log ratio by level, for a run with several starts
+	Starts *stat.StartSpread `json:"starts,omitempty"` // standard deviations of the log ratio between and within starts, for a run with several starts
 }
 
 type jsonTrials struct {
@@ -108,7 +108,7 @@ type jsonFigure struct {
 	Better iotax.Better  `json:"better"`
 	Value  stat.Interval `json:"value"`
 	Merged bool          `json:"merged,omitempty"`
-	Beyond *int          `json:"beyond,omitempty"` // number of observations beyond a merged quantile; if it is below 100, Value is null
+	Beyond *int          `json:"beyond,omitempty"` // number of observations beyond a merged quantile; if it is below 100, the estimate in Value is null
 }
 
 type number64 = iotax.Number

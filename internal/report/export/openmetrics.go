@@ -91,8 +91,8 @@ func (fs *families) report(r *report.Report) {
 	}
 }
 
-// value adds an estimate and its bounds as three metrics. Each name starts with value_, lower_ or upper_, so that
-// metric names from the plan cannot clash with other metrics.
+// value adds an estimate and its bounds as three metrics. Their names start with iotax_value_, iotax_lower_ and
+// iotax_upper_, so that metric names from the plan cannot clash with other metrics.
 func (fs *families) value(metric, unit string, i stat.Interval, labels []string) {
 	name := strings.Map(func(c rune) rune {
 		if c < '0' || c > 'z' || c > '9' && c < 'A' || c > 'Z' && c < 'a' {

@@ -16,7 +16,8 @@ func Subject(workload, label string) string {
 	return strings.TrimSpace(workload + " " + Remainder(workload, label))
 }
 
-// Work is like Subject, but omits "IOPS" and "bandwidth": "4k random read", "4k read latency p99".
+// Work is like Subject, but also omits "IOPS", "bandwidth", and a remainder that is part of the name: "4k random read",
+// "4k read latency p99".
 func Work(workload, label string) string {
 	rest := Remainder(workload, label)
 	for _, unit := range []string{"IOPS", "bandwidth"} {

@@ -59,7 +59,7 @@ func Write(w io.Writer, d block.Document, f Frame) error {
 	}
 	var b bytes.Buffer
 	if err := p.t.ExecuteTemplate(&b, "page", map[string]any{"CSS": template.CSS(PageCSS), "Script": template.JS(PageJS),
-		"Policy": PagePolicy, // a constant from the binary
+		"Policy": PagePolicy,
 		"Title":  title, "About": d.About, "Picture": about, "Source": d.Source, "Frame": f, "Body": body, "Parts": p.parts}); err != nil {
 		return fmt.Errorf("write HTML: %w", err)
 	}

@@ -54,8 +54,8 @@ func (t *writer) inGroups(b block.Table) {
 	}
 }
 
-// stacked writes the first cell of each row on its own line, and below it the other cells that have a value, most of
-// them with their header.
+// stacked writes the first cell of each row on its own line, and below it the other cells that have a value. It writes
+// the header before each of these cells, unless the header is "value" or "verdict".
 func (t *writer) stacked(g grid) {
 	head := g.head
 	for i, r := range g.rows {

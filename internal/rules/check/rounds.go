@@ -32,8 +32,8 @@ func (s *study) groups() []iotax.Finding {
 	return fs
 }
 
-// restarted reports whether the trials of a workload have several starts. The interval then already includes the
-// variation between starts.
+// restarted reports whether the trials of a workload have several starts. The confidence interval then already
+// includes the variation between starts.
 func (s *study) restarted(workload string) bool {
 	first := 0
 	for _, t := range s.trials {

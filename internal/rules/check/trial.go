@@ -301,8 +301,8 @@ func (r reading) foreignOther(used, other string) []iotax.Finding {
 		}
 		return strange * o / (u + o)
 	}
-	// If a cache served the workload, other processes may cause most of the device's few operations. Compare these also with
-	// the workload's I/Os.
+	// If a cache served the workload, other processes may cause most of the device's few operations. So also compare
+	// their operations with the workload's I/Os.
 	n, _ := r.value("device." + other + ".ios")
 	if share("ios") <= foreignAbove || share("bytes") <= foreignAbove || n*strange <= foreignAbove*r.sum("ios") {
 		return nil
@@ -538,7 +538,7 @@ func (r reading) submission() []iotax.Finding {
 		}
 		// A system call that does not block takes less than 10 µs.
 		slow := slat > 10e-6 && slat > 2*clat
-		// With a full queue, each completion waits for other submissions, so slat may not exceed clat. The thread
+		// With a full queue, each completion waits for other submissions, so clat may be larger than slat. The thread
 		// then spends most of its time in submission without using CPU.
 		busy, measured := r.busy()
 		all := known && measured && iops*slat/jobs > submitShare && busy < submitBusy

@@ -101,8 +101,7 @@ func ids(fs []iotax.Finding) []string {
 	return out
 }
 
-// planted contains, for each rule about trials, a fault that breaks the rule and a similar change that does not break
-// any rule.
+// planted contains faults that break one rule about trials, each with a similar change that does not break any rule.
 var planted = []struct {
 	rule     string
 	name     string

@@ -89,7 +89,7 @@ func overwritten(j *job, r *report) {
 	}
 	if !j.ours {
 		_, again := j.returns()
-		// buffered-write-unsynced reports jobs without any flush.
+		// Skip jobs without any flush, because buffered-write-unsynced reports them.
 		if !again || !j.on("end_fsync") && !j.on("fsync_on_close") || r.facts.Memory == 0 {
 			return
 		}

@@ -42,8 +42,8 @@ func zeroBuffers(j *job, r *report) {
 	}
 }
 
-// whole is the minimum written share of a file that counts as fully written. It is below 1 because the end of a file
-// may be unwritten.
+// whole is the minimum share of written bytes at which a file counts as fully written. It is below 1 because the end of
+// a file may be unwritten.
 const whole = 0.95
 
 func unwritten(jobs []*job, r *report) {

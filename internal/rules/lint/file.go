@@ -100,7 +100,7 @@ func jobsCompete(jobs []*job, r *report) {
 		}) {
 			continue
 		}
-		// A job with verify tests data, and another job may disturb it on purpose.
+		// Skip jobs with verify: they test data, and another job may disturb them on purpose.
 		group = slices.DeleteFunc(slices.Clone(group), func(j *job) bool { return j.verifies() })
 		for i, j := range group {
 			switch {

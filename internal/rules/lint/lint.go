@@ -96,7 +96,8 @@ func (r *report) hint(format string, args ...any) {
 	r.hits[len(r.hits)-1].hint = fmt.Sprintf(format, args...)
 }
 
-// A finding about some of the jobs lists all of them, or the first `named` jobs if there are more than named+1.
+// If a finding is about some of the jobs, it lists their names. If there are more than named+1 names, it lists only the
+// first `named`.
 const named = 3
 
 // findings merges equal findings at the same position about several jobs, because an option in [global] is one

@@ -99,7 +99,7 @@ func documents(text string, after int) []snippet {
 		for end < len(lines) && strings.TrimSpace(lines[end]) != m[1] {
 			end++
 		}
-		// Rewrite as ${…} what the shell replaces: the rules treat such a value as unknown.
+		// Rewrite the shell's expansions as ${…}, which the rules treat as unknown values.
 		body := bareVar.ReplaceAllString(output.ReplaceAllString(strings.Join(lines[i+1:end], ""), "$${command}"), "$${$1}")
 		if isJob(body) {
 			out = append(out, snippet{text: body, after: after + i + 1, job: true})
@@ -142,7 +142,7 @@ func (s snippet) lint(name string, facts Facts) ([]Finding, error) {
 			}
 			return []byte(s.text), nil
 		}, facts)
-		// Files that the job file includes are not in this text.
+		// Drop findings about missing includes, because the included files are not in this text.
 		return slices.DeleteFunc(found, func(f Finding) bool { return strings.HasPrefix(f.Evidence, "include ") }), err
 	}
 	// If the text is not a valid script, for example because it is for another shell, parse each fio command

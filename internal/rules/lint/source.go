@@ -180,7 +180,7 @@ type texted struct {
 	command bool
 }
 
-// at returns the position of a token. Width 0 means the rest of the line.
+// at returns the position of a token. Column 0 means the first non-blank character, and width 0 the rest of the line.
 func (t *texted) at(file string, line, column, width int) position {
 	if file == "" {
 		file = t.name

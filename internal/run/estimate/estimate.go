@@ -105,8 +105,8 @@ const (
 
 // Restart gives each round of a long run its own start if a start boots a guest or makes a container, a pod or a
 // server. A start must add at most a quarter to the time of a round, and the budget must still suffice for the minimum
-// number of rounds. It uses assumed costs, because measured costs differ from run to run, and the number of starts
-// should not.
+// number of rounds. Restart does not change a plan with restarts, with drop, or with a fixed number of rounds. It uses
+// assumed costs, because measured costs differ from run to run, and the number of starts should not.
 func Restart(p *plan.Plan) {
 	m := &p.Measure
 	if m.Restarts != 0 || m.Drop != "" || m.Rounds.Min == m.Rounds.Max || !slices.ContainsFunc(p.Targets, func(t plan.Target) bool { return restartable(p, t) }) {

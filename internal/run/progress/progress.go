@@ -176,8 +176,8 @@ func (p *Progress) tick(stop chan struct{}) {
 	}
 }
 
-// draw clears the board and prints `above`. If board is true, it prints the board below that text. It uses a single
-// write to avoid flicker.
+// draw clears the board and prints `above`. If board is true and the output is a terminal, it prints the board below
+// that text. It uses a single write to avoid flicker.
 func (p *Progress) draw(above string, board bool) {
 	var b strings.Builder
 	columns, rows := p.size()

@@ -30,7 +30,7 @@ const (
 	silentTime = 5 * time.Minute
 )
 
-// Open opens an existing store. If all processes of a run have died, the store returns the run as interrupted. The
+// Open is like store.OpenExisting. If all processes of a run have died, the store returns the run as interrupted. The
 // caller closes the store.
 func Open(ctx context.Context, url string) (*store.Store, error) {
 	db, err := store.OpenExisting(ctx, url)
@@ -123,8 +123,8 @@ func died(who leftover.Runner, silent store.Silence) string {
 	return ""
 }
 
-// settle adds a finding for each process that died without recording its end. If no process may still be alive, it sets
-// the status of the run to Interrupted.
+// settle adds a finding for each process that died without recording its end. If there are such processes and all
+// others have ended, it sets the status of the run to Interrupted.
 func settle(r *iotax.Run, heard store.Pulse) {
 	var dead []iotax.Finding
 	began := 0
@@ -204,7 +204,7 @@ func Removable(force bool) func(*iotax.Run, store.Pulse) error {
 	}
 }
 
-// Trials returns the finished trials of a run, without their raw output, series and histograms.
+// Trials returns the finished trials of a run, read with the depth store.Brief.
 func Trials(ctx context.Context, db *store.Store, id string) (trials []*iotax.Trial, err error) {
 	for t, err := range db.Each(ctx, id, store.Brief) {
 		if err != nil {

@@ -21,7 +21,7 @@ func TestSettleShards(t *testing.T) {
 	}
 	for _, c := range []struct {
 		what string
-		open map[int]int // process ids by shard; those below 100 have not reported for an hour
+		open map[int]int // process ids by shard; 0 is unknown, and the others below 100 have not reported for an hour
 		want iotax.Status
 		says []string // shards with a finding
 	}{

@@ -103,7 +103,7 @@ func levels(n, samples int, seed uint64) float64 {
 }
 
 // firsts returns the rounds of the first analysis in the simulated schedules, and lasts the rounds of the last
-// analysis. α′ changes little between neighbours.
+// analysis. They skip some rounds, because α′ changes little between neighbours.
 func firsts() []int { return []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18, 20, 25, maxFirst} }
 
 func lasts() []int {
@@ -172,7 +172,7 @@ func alphas(studies int, seed uint64) [maxFirst + 1][maxLooks + 1]float64 {
 	}
 	for first := 1; first <= maxFirst; first++ {
 		if !slices.Contains(firsts(), first) {
-			table[first] = table[first-1] // an earlier first analysis needs a smaller α′
+			table[first] = table[first-1] // safe, because an earlier first analysis needs a smaller α′
 		}
 	}
 	return table

@@ -2,5 +2,5 @@
 
 package guesttest
 
-// Static does nothing, because guests run only on Linux.
+// Static does nothing: guests and containers can only run a test binary for Linux.
 func Static() {}

@@ -215,7 +215,7 @@ func (a *app) await(ctx context.Context, output *saying, address string, ended <
 	}
 }
 
-// saying keeps the output of a program and searches it for a pattern.
+// saying keeps the first support.RawLimit bytes of a program's output, and searches them for a pattern.
 type saying struct {
 	pattern *regexp.Regexp
 	found   chan struct{}

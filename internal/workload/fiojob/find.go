@@ -107,7 +107,7 @@ func (f *Fio) latencies() (names []string) {
 // returns leastBeyond.
 func (c condition) beyond(ios float64) float64 {
 	if _, q, ok := iotax.Quantile(c.Metric); ok {
-		return ios * (1 - q) * (1 + 1e-12) // the factor makes 0.1·100 exactly 10
+		return ios * (1 - q) * (1 + 1e-12) // the factor keeps rounding from making 100·(1 − 0.9) less than 10
 	}
 	return leastBeyond
 }

@@ -495,7 +495,7 @@ func (j *fioJob) take(src *source) {
 			s.Key = fio.Canonical(s.Key)
 			_, ours := decided[s.Key]
 			switch {
-			case s.Key == "kb_base" || s.Key == "name": // each setting contains its kb_base
+			case s.Key == "kb_base" || s.Key == "name": // each setting contains its kb_base, and iotax names the jobs
 			case ours:
 				if s.Key == "filename" {
 					p.file = s.Value

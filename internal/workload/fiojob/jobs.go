@@ -18,8 +18,8 @@ import (
 	"iotax/internal/rules"
 )
 
-// The jobs of a workload can come from a job file or a command line instead of plan keys. Each job becomes a separate
-// workload, so that iotax compares the targets for each job.
+// The jobs of a workload can come from a job file or a command line instead of plan keys. Without `jointly`, each job
+// becomes a separate workload, so that iotax compares the targets for each job.
 
 // Split makes one workload of each job of a job file or a command line. With `jointly`, it makes one workload of each
 // group of jobs that run at the same time. The parts do not need the file: each contains its jobs as a command line, so

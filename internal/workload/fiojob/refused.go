@@ -52,7 +52,7 @@ var barred = map[string]bar{
 	"create_only": {decided["create_only"], "remove it"},
 }
 
-// engines lists the supported engines. They do no I/O, or only on the files of a directory, a device or an export.
+// engines lists the supported engines. They do no I/O, or only on a device, an export, or files of a directory.
 var engines = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "aio", "linuxaio", "posixaio", "solarisaio", "windowsaio", "io_uring", "mmap",
 	"splice", "libpmem", "libcufile", "falloc", "filestat", "null", "cpuio", nbdEngine}
 

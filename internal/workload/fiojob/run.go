@@ -483,8 +483,8 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 	if len(missing) > 0 && t.Place.ReadOnly {
 		return on(errors.New("the place is read-only"), "")
 	}
-	// With fewer files at the same time, fio would have to start more often. With more, the files would interleave more
-	// on the disk.
+	// Write eight files at the same time: with fewer, fio would have to start more often, and with more, the files
+	// would interleave more on the disk.
 	for _, bytes := range slices.Sorted(maps.Keys(missing)) {
 		for batch := range slices.Chunk(missing[bytes], 8) {
 			files := map[string]int64{}

@@ -10,7 +10,7 @@ import (
 	"iotax"
 )
 
-// guestPort counts the ports that FreePort has returned for machines other than this host.
+// guestPort counts the ports that FreePort has returned without a check.
 var guestPort atomic.Int32
 
 // NoWay returns the reason why this host cannot reach the ports of m, and a hint. `otherwise` is the hint that applies
@@ -23,8 +23,8 @@ func NoWay(m iotax.Machine, otherwise string) (hint string, err error) {
 		errors.New("the container has a network of its own, or one that this host has no way to")
 }
 
-// FreePort returns a TCP port for a server on m. On this host the port is free. On other machines it is the next port
-// from 18000 to 27999, and FreePort does not check that it is free.
+// FreePort returns a TCP port for a server on m. If m is this host or a container on it, the port is free on this host.
+// Otherwise it is the next port from 18000 to 27999, and FreePort does not check that it is free.
 func FreePort(m iotax.Machine) (int, error) {
 	if !iotax.IsLocal(iotax.Outside(m)) {
 		return 18000 + int(guestPort.Add(1)%10000), nil

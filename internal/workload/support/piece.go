@@ -58,8 +58,8 @@ func emptyCommand(ctx context.Context, m iotax.Machine) (time.Duration, error) {
 	return time.Since(begun), nil
 }
 
-// System returns the operating system of m, as in runtime.GOOS. It returns "" for a machine without its own agent
-// session. Such a machine is POSIX, because sh starts its agents.
+// System returns the operating system of m, as in runtime.GOOS. It returns "" for a machine other than this host that
+// has no agent session. Such a machine is POSIX, because sh starts its agents.
 func System(ctx context.Context, m iotax.Machine) (string, error) {
 	if agent.LinkOf(m) == nil && !iotax.IsLocal(m) {
 		return "", nil

@@ -33,9 +33,9 @@ type Tool struct {
 
 var ErrNoFio = errors.New("fio is not installed")
 
-// Provide finds fio on m. If m has no fio and `install` is set, Provide installs it with the package manager. Without
-// fio, it then copies this host's fio with its shared libraries to m, unless m is this host. The copy needs neither a
-// network nor root on m.
+// Provide finds fio on m. If m has no fio and `install` is set, Provide installs it with the package manager. If m
+// still has no fio, Provide copies this host's fio with its shared libraries to m, unless m is this host. The copy
+// needs neither a network nor root on m.
 func Provide(ctx context.Context, m iotax.Machine, s task.Survey, install bool, env Env) (Tool, error) {
 	if s.Fio != "" {
 		return Tool{Argv: []string{s.Fio}, Version: s.Version}, nil

@@ -14,8 +14,8 @@ func Name() string {
 	return "iotax-" + hex.EncodeToString(b[:])
 }
 
-// Sleep returns the command that keeps a container running until it is stopped. A shell that waits for a child handles
-// SIGTERM at once.
+// Sleep returns the command that keeps a container running until it is stopped. The shell waits for a background sleep,
+// because it then handles SIGTERM at once.
 func Sleep() []string {
 	return []string{"sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"}
 }

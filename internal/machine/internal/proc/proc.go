@@ -185,7 +185,8 @@ func same(a, b io.Writer) bool {
 }
 
 // Feed copies r to w and closes w. If r fails, Feed first calls `fail`, which must end the command before it returns:
-// otherwise the command would treat the truncated input as complete. A command need not read all of its input.
+// otherwise the command would treat the truncated input as complete. Feed ignores errors of w, because a command need
+// not read all of its input.
 func Feed(w io.WriteCloser, r io.Reader, fail func(error)) {
 	if r != nil {
 		src := &source{r: r}

@@ -38,7 +38,7 @@ func failed(on string, err error, hint string) error {
 	return &iotax.Error{Op: "lint", On: on, Err: err, Hint: hint}
 }
 
-// maxLint is the maximum size of a text to lint.
+// maxLint is the maximum size in bytes of a text to lint.
 const maxLint = iotax.MaxOutput
 
 // Lint lints the input that arg names: a suite, a file, a directory, a command, or "-" for standard input.
