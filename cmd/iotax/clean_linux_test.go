@@ -50,7 +50,7 @@ func TestClean(t *testing.T) {
 	if m := regexp.MustCompile(`(\d+) directories of crashed runs`).FindStringSubmatch(told.stdout); m == nil || len(m[1]) == 1 && m[1] < "4" { // other runs may have left directories, too
 		t.Errorf("the dead run has left 4 directories: %s", told)
 	}
-	s.cleans().works(t, 0, "process", "fio", s.path("a")+"/iotax-", s.path("b")+"/iotax-", s.path("tmp")+"/iotax-", "left by run", "iotax clean --yes")
+	s.cleans().works(t, 0, "process", "fio", s.path("a")+"/iotax-", s.path("b")+"/iotax-", s.path("tmp")+"/iotax-", "left by run", "remove them with: iotax clean ", " --yes")
 	var listed struct{ Leftovers []cleanItem }
 	if err := json.Unmarshal([]byte(s.cleans("--json").works(t, 0).stdout), &listed); err != nil || len(listed.Leftovers) < 4 {
 		t.Fatalf("%v: %+v", err, listed)
