@@ -100,7 +100,7 @@ type MachineCaps struct {
 	// Facts describes the machine: acceleration, version, device options.
 	Facts map[FactKey]string
 
-	// Agent is the machine's session with its agent: an *agent.Link. If it is nil, each call starts an agent.
+	// Agent manages the machine's session with its agent. It is an *agent.Link. If it is nil, each call starts an agent.
 	Agent interface{ Hangup(ctx context.Context) }
 
 	// Boot is the boot timeline of a machine that was started for this run, for example start, kernel, init, network,

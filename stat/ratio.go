@@ -224,8 +224,8 @@ func Widening(phi float64) float64 {
 type logHull struct {
 	n        int
 	mean, sd float64
-	half     float64 // half width of the t interval
-	lo, hi   float64 // bounds of the signed-rank interval
+	half     float64 // half-width of the paired t interval, or of Welch's interval
+	lo, hi   float64 // bounds of the signed-rank or the rank-sum interval
 	exact    bool
 }
 

@@ -65,7 +65,7 @@ func (m waiting) Run() int {
 	return guard(m.M.Run)
 }
 
-// guard runs the tests and returns the exit status.
+// guard runs the tests and returns the exit status. On Linux, it also looks for loop devices that tests left.
 var guard = func(tests func() int) int { return tests() }
 
 // setup gives every script its own home directory. The scripts share the machine's cache, because fetching and

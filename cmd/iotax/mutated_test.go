@@ -44,7 +44,7 @@ func mutate(d *rand.Rand, text string) string {
 			if at+1 < len(b) {
 				b[at], b[at+1] = b[at+1], b[at]
 			}
-		case 7: // a line is moved
+		case 7: // two lines are swapped
 			lines := strings.SplitAfter(string(b), "\n")
 			i, j := d.IntN(len(lines)), d.IntN(len(lines))
 			lines[i], lines[j] = lines[j], lines[i]

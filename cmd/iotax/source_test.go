@@ -77,9 +77,9 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Keys with a file or directory of this host are relative to the folder of the plan, and absolute in the saved plan.
-// Paths that begin with ~ become absolute. Values that are not files (none, limactl), absolute paths, and paths of
-// other machines are not changed.
+// Paths on this host are relative to the folder of the plan, and absolute in the saved plan. Paths that begin with ~
+// become absolute, too. Values that are not files (none, limactl), absolute paths, and paths on other machines are not
+// changed.
 func TestAbsolute(t *testing.T) {
 	folder, home := t.TempDir(), t.TempDir()
 	t.Chdir(t.TempDir())

@@ -14,8 +14,8 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// A system provides the fields of a runner on this host. here is the system that this program uses: proc on Linux,
-// table on other systems.
+// A system provides the fields of a runner on this host. The variable `here` is proc on Linux, and table on other
+// systems.
 type system struct {
 	boot    func() string                 // the boot id, or sinceEpoch if start times count from 1970
 	space   func() string                 // the namespaces in which process ids and start times are valid

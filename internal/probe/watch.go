@@ -18,8 +18,8 @@ import (
 	"iotax/internal/probe/pause"
 )
 
-// A Watch observes one trial. It reads counters before and after the trial, and samples the memory and CPU time of the
-// processes that serve the target during it.
+// A Watch observes one trial. It reads counters before and after the trial. During the trial, it samples the memory and
+// CPU time of the processes that serve the target.
 type Watch struct {
 	t       *iotax.Target
 	fs      system
@@ -64,7 +64,8 @@ type diskStat struct {
 	Flushes bool
 }
 
-// usage is the resource usage of one process. The CPU times and the I/O count from its start, the peak from resetPeak.
+// usage is the resource usage of one process. The CPU times and the I/O are totals since its start. The peak is the
+// maximum since resetPeak.
 type usage struct {
 	own    float64 // s of CPU, including ended threads
 	waited float64 // s of CPU time of its children that ended and were waited for

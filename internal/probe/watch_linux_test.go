@@ -552,7 +552,7 @@ func TestBusybox(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k, v := range same {
-		// Without systemd-detect-virt, the hypervisor is detected in another way, or not at all.
+		// Without systemd-detect-virt, the hypervisor and the container are detected in another way, or not at all.
 		if k != "hypervisor" && k != "container" && facts[k] != v {
 			t.Errorf("%s: %q by busybox, %q otherwise", k, facts[k], v)
 		}

@@ -37,7 +37,7 @@ func TestProfile(t *testing.T) {
 	if f := disk.Functions[3]; f.Time.Estimate != 0 || !f.Difference.Contains(-4.02*µs) {
 		t.Errorf("%+v", f)
 	}
-	// The difference of a frame includes the functions that it calls, and its calls in all processes.
+	// The difference of a frame is that of its function in all processes, and includes the functions that it calls.
 	read := disk.Stacks["qemu"].Below["aio_worker"].Below["vfs_read"]
 	if !near(read.Time, 42.21*µs, .01*µs) || !near(read.More, 36.18*µs, .01*µs) || !near(read.Below["copy"].More, 0, .01*µs) {
 		t.Errorf("%+v", read)

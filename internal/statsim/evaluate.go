@@ -320,7 +320,7 @@ func (w *work) simulate(m *Model, p *Policy, seed uint64, from, to int) tally {
 	return t
 }
 
-// begin resets w to study i of m.
+// begin prepares w for study number i of model m.
 func (w *work) begin(m *Model, seed uint64, i int, lnRho float64) {
 	w.reset(m, seed, uint64(i), lnRho)
 	w.order = w.r.Uint64()

@@ -266,7 +266,7 @@ func (g *testbed) stalled(ramp, length float64) float64 {
 	return math.Min(1, lost/length)
 }
 
-// stall draws stalls like stalled, and sets the stalled seconds of a series to 0.
+// stall draws stalls in the same way as the method `stalled`, and sets the stalled seconds of a series to 0.
 func (g *testbed) stall(ramp int, series []float64) {
 	end := ramp + len(series)
 	for at := int(g.geometric(1/g.m.StallRate)) - 1; at < end; {

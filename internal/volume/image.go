@@ -77,7 +77,7 @@ func (i image) make(ctx context.Context) error {
 	return errors.Join(os.Chmod(i.Path, 0o600), os.RemoveAll(i.raw()))
 }
 
-// write makes a raw image. If Fill is falloc and the file system does not support fallocate (NFS 3, ZFS), it writes
+// write makes a raw image. If Fill is falloc and the file system does not support fallocate (such as NFS 3), it writes
 // zeroes.
 func (i image) write(ctx context.Context, path string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -221,7 +221,7 @@ func at(src *Source, tk *token.Token) *Node {
 	rest = rest[min(n.Col-1, len(rest)):]
 	switch tk.Type {
 	case token.SingleQuoteType, token.DoubleQuoteType:
-		// tk.Value is unquoted, and tk.Origin lacks the escapes. Only the source text shows where the token ends.
+		// tk.Value is unquoted, and tk.Origin lacks parts of escapes. Only the source text shows where the token ends.
 		n.Width = quotedWidth(rest)
 	default:
 		// A plain scalar may span several lines. Its value joins them.

@@ -38,7 +38,7 @@ const (
 	refresh = 200 * time.Millisecond
 )
 
-// A thread is the value for a thread in the kernel's map. Since is the start of the current state in ns of
+// A thread is the value of one thread in the eBPF map `threads`. Since is the start of its current state in ns of
 // CLOCK_MONOTONIC.
 type thread struct {
 	Since, State       uint64

@@ -19,7 +19,7 @@ type rule struct {
 
 	job  func(*job, *report)   // examines one job; not called for a plan if plan is set, nor for a result if result is set
 	file func([]*job, *report) // examines all jobs of a file
-	sect func(*job, *report)   // examines the options of one section, including [global], as fio reads it
+	sect func(*job, *report)   // examines the options that one section, including [global], sets itself
 	plan func(*planView, *report)
 	// absent means that the rule assumes fio's default for a missing option. The rule then skips jobs with only partly
 	// known options.

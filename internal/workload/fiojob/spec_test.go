@@ -321,7 +321,8 @@ size=1MiB
 		t.Errorf("%+v", f)
 	}
 
-	// Options next to the file override it. Sizes in the file follow fio's rules: its MiB is 10⁶ bytes.
+	// Options that the plan sets in addition to `file` override it. Sizes in the file follow fio's rules: its MiB is 10⁶
+	// bytes.
 	spec := &Fio{File: filepath.Join(dir, "j.fio"), Section: "one-file"}
 	if err := spec.SetOption("bs", "64KiB"); err != nil {
 		t.Fatal(err)
