@@ -74,7 +74,7 @@ func TestClean(t *testing.T) {
 // Directories of other users are not leftovers. clean prints their number and names the first.
 func TestCleanForeign(t *testing.T) {
 	var out strings.Builder
-	if err := (&app{out: &out}).printLeft(nil, []string{"host: /tmp/iotax-\x1b1", "host: /tmp/iotax-2"}, nil, true); err != nil {
+	if err := (&app{out: &out}).printLeft(nil, []string{"host: /tmp/iotax-\x1b1", "host: /tmp/iotax-2"}, true); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"directories of other users, 2 in all, the first is host: /tmp/iotax-", "each user runs iotax clean", "no leftovers found"} {

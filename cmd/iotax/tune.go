@@ -278,7 +278,7 @@ type tuneStep struct {
 }
 
 // pace returns the mean time of a trial so far, including its share of opening and closing targets. It uses only steps
-// that were completed without an interruption, and returns 0 if there are none.
+// that were completed without an interruption, and returns 0 if no step was.
 func (t *tuning) pace(ctx context.Context) (time.Duration, error) {
 	took, trials := time.Duration(0), 0
 	for _, step := range t.state.Steps {

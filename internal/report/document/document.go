@@ -102,7 +102,7 @@ func banner(r *report.Report) (out []string) {
 }
 
 // lost returns a line with the number of trials for which `why` returns a reason, and the first reason. It returns nil
-// if there are none.
+// without such trials.
 func lost(r *report.Report, how string, why func(*report.Trial) string) []string {
 	n, first := 0, ""
 	for _, t := range r.Trials {
