@@ -9,7 +9,7 @@ import (
 
 // Each side of a comparison uses its own build, also in the targets and machines that the measured target is based on.
 func TestTwin(t *testing.T) {
-	const head, tail = "targets:\n  a: {dir: ", "}\n  b: {virtiofs: {of: a}, on: vm}\nworkloads: {w: {fio: {rw: read, size: 1MiB}}}\n"
+	const head, tail = "targets:\n  a: {dir: ", "}\n  b: {disk: {of: a}, on: vm}\nworkloads: {w: {fio: {rw: read, size: 1MiB}}}\n"
 	for name, text := range map[string]string{
 		"a lower target": "machines: {vm: {qemu: {}}}\n" + head + "'/x/{build}'" + tail,
 		"a machine":      "machines: {vm: {qemu: {kernel: '{build}/bzImage'}}}\n" + head + "/x" + tail,
@@ -26,7 +26,6 @@ func TestTwin(t *testing.T) {
 		for _, m := range twin.Machines {
 			machines = append(machines, m.Name)
 		}
-		t.Log(machines)
 		for i, want := range []struct{ name, on, of string }{{"1", "vm", "a"}, {"2", "vm of 2", "a of 2"}, {"a", "", ""}, {"a of 2", "", ""}} {
 			x, of := twin.Targets[i], ""
 			if p := x.Traits().Of; p != nil {

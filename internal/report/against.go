@@ -78,8 +78,8 @@ func (b *builder) shares() {
 }
 
 func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
-	if base := s.Row(name); base != nil {
-		if len(base.Values()) == 0 || b.Invalid(base) {
+	if base := s.Row(name); base != nil && len(base.Values()) > 0 {
+		if b.Invalid(base) {
 			return Share{}, false
 		}
 		i, err := RatioOf(base.Dots, r.Dots, s.Better, b.Options())
