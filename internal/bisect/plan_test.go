@@ -26,7 +26,7 @@ func TestTwin(t *testing.T) {
 		for _, m := range twin.Machines {
 			machines = append(machines, m.Name)
 		}
-		for i, want := range []struct{ name, on, of string }{{"1", "vm", "a"}, {"2", "vm of 2", "a of 2"}, {"a", "", ""}, {"a of 2", "", ""}} {
+		for i, want := range []struct{ name, on, of string }{{"1", "vm", "a"}, {"2", "vm of 2", "a of 2"}, {"a", "host", ""}, {"a of 2", "host", ""}} {
 			x, of := twin.Targets[i], ""
 			if p := x.Traits().Of; p != nil {
 				of = *p
@@ -35,7 +35,7 @@ func TestTwin(t *testing.T) {
 				t.Errorf("%s: target %d is %q on %q of %q; want %q", name, i, x.Name, x.On, of, want)
 			}
 		}
-		if _, err := twin.YAML(); err != nil || len(twin.Machines) != 2 {
+		if _, err := twin.YAML(); err != nil || len(twin.Machines) != 3 {
 			t.Errorf("%s: %v, %v", name, machines, err)
 		}
 	}
