@@ -94,9 +94,9 @@ func (c *claim) Caps() iotax.VolumeCaps {
 // Attach makes a directory on the file system that is mounted in the pod, or checks the raw device as for a `device:`
 // target.
 func (c *claim) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
-	// An existing claim or export may contain another user's files, so its directory gets the checks of a `dir:`
-	// target.
-	var inner iotax.Volume = &dir{want: "/mnt/" + c.tag, need: c.env.Need, users: c.spec.Name != "" || c.spec.NFS != "", network: true}
+	// An existing claim may contain another user's files. Its directory gets the same checks as a `dir:` target with
+	// `network: true`.
+	var inner iotax.Volume = &dir{want: "/mnt/" + c.tag, need: c.env.Need, users: c.spec.Name != "", network: true}
 	if path := c.spec.Device(); path != "" {
 		inner = &device{path: path, destroy: slices.Contains(c.env.Destroy, path), note: c.env.Note}
 	}
