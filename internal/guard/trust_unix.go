@@ -80,9 +80,13 @@ func distrustLinks(path string) error {
 			return err
 		}
 		to, err := os.Readlink(path)
-		switch {
-		case errors.Is(err, syscall.EINVAL): // not a symbolic link
+		if errors.Is(err, syscall.EINVAL) { // not a symbolic link
 			return nil
+		}
+		if err == nil && os.Geteuid() == 0 {
+			_, err = trustOwner(path) // in a sticky directory, the owner can replace the link
+		}
+		switch {
 		case err != nil:
 			return err
 		case !strings.HasPrefix(to, "/"):
