@@ -145,7 +145,7 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 func repeatable(args []string) string {
 	words := []string{"iotax"}
 	for _, s := range args {
-		if strings.Contains(s, "@") || strings.Contains(s, "password=") {
+		if strings.Contains(s, "@") || strings.Contains(s, "password") {
 			return ""
 		}
 		words = append(words, iotax.Quote(s))
