@@ -333,7 +333,7 @@ type Target struct {
 	Facts   map[FactKey]string // facts that were detected
 
 	// Together contains the targets at which the workload runs at the same time. It is nil for a single target.
-	// Otherwise, Machine and Place.Path are those of Together[0]. Noise, if not nil, is other work at the same time.
+	// Otherwise, Machine and Place.Path are copies from Together[0]. Noise is other work during the trial, or nil.
 	Together []*Target
 	Noise    *Noise
 

@@ -220,7 +220,7 @@ func Widening(phi float64) float64 {
 	return math.Sqrt((1 + phi) / (1 - phi))
 }
 
-// logHull contains the parts of an Effect on the logarithmic scale. half, lo and hi are NaN if there is no interval.
+// logHull contains the parts of an Effect on the logarithmic scale. Without an interval, half, lo and hi are NaN.
 type logHull struct {
 	n        int
 	mean, sd float64

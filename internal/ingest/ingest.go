@@ -198,7 +198,7 @@ var ErrNothing = errors.New("no result of fio was recognised")
 
 // Run creates a run from the added inputs. It returns the run, its trials, and the rows of the inputs in order. The
 // first target is the baseline. The run starts at `now`, so that it is the latest run. The caller sets the run's ID.
-// The error is ErrNothing if there are no trials.
+// Without trials, the error is ErrNothing.
 func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, []Row, error) {
 	run := &iotax.Run{Name: "imported", Version: version, Start: now, End: now, Status: iotax.Done, Margin: 0.05, Alpha: 0.05,
 		Environment: map[string]string{iotax.FactOrigin: iotax.OriginImport}}

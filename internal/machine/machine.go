@@ -93,7 +93,8 @@ func Check(ctx context.Context, m plan.Machine, d iotax.Device) error {
 }
 
 // Leftovers returns finders for resources of crashed runs other than processes and directories: containers, volumes,
-// instances of Lima and Tart, and labs. The finders search the default container engines and those that plans name.
+// instances of Lima and Tart, and labs. The finders search the default container engines and the engines that plans
+// name.
 func Leftovers(plans []plan.Machine) []leftover.Finder {
 	return slices.Concat(container.Leftovers(plans), tool.Leftovers(), node.Leftovers())
 }

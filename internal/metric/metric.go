@@ -152,8 +152,8 @@ func List(all []Metric) string {
 	return strings.Join(parts, ", ")
 }
 
-// Derive computes stalls, the CPU cost of an I/O, and the maxima and quantiles of histograms. It adds those that the
-// trial lacks, except quantiles with too few observations.
+// Derive computes stalls, the CPU cost of an I/O, and the maxima and quantiles of histograms. It does not
+// replace values of the trial, and omits quantiles with too few observations.
 func Derive(t *iotax.Trial) {
 	add := func(name, unit string, better iotax.Better, v float64) {
 		if _, there := t.Value(name); !there && v > 0 && !math.IsInf(v, 0) {

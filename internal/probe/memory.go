@@ -206,7 +206,7 @@ func (fs system) rollup(processes map[string][]int) (uss, pss float64, ok bool) 
 	return uss, pss, true
 }
 
-// end stops the sampling and adds the results to seen. It adds nothing if there are no samples.
+// end stops the sampling and adds the results to seen. Without samples, it adds nothing.
 func (s *sampler) end(seen *iotax.Seen) {
 	close(s.stop)
 	<-s.done

@@ -336,8 +336,7 @@ func difference(a, b snapshot) []iotax.Value {
 	known, knowFlushes := len(a.disks) > 0, true
 	for d, x := range a.disks {
 		y, ok := b.disks[d]
-		// If there are no reads and writes since boot, not even those of mounting the file system, the driver does not
-		// count I/O.
+		// Mounting the file system reads from its device. If the counters are 0 nevertheless, the driver does not count I/O.
 		if !ok || y.ReadIOs+y.WriteIOs == 0 || y.ReadIOs < x.ReadIOs || y.WriteIOs < x.WriteIOs || y.ReadSectors < x.ReadSectors || y.WriteSectors < x.WriteSectors {
 			known = false
 			break

@@ -13,8 +13,8 @@ import (
 )
 
 // Trial examines a trial. tgt is nil for an imported result. If the trial and its round must be discarded, `discarded`
-// is the reason, beginning with the id of the rule, and there are no findings. If the trial has an Err, Trial reports
-// only pauses, which may be the cause.
+// is the reason, beginning with the id of the rule, and findings is nil. If the trial has an Err, Trial reports only
+// pauses, which may be the cause.
 func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discarded string) {
 	if t == nil {
 		return nil, ""
