@@ -11,7 +11,7 @@ import (
 	"iotax"
 )
 
-// A JobFile is a job file, line by line. String writes unchanged lines as they were read.
+// A JobFile is a job file, line by line. String returns the lines as they were read.
 //
 // Parsing follows the rules of fio's parser (init.c of 3.33). A line ends at the first ; or #, so a value cannot
 // contain either. Some mistakes that fio silently accepts are errors here, such as a header without its closing
@@ -275,29 +275,4 @@ func (f *JobFile) Names() []string {
 		}
 	}
 	return names
-}
-
-// Set sets an option of the section. It replaces the first line that sets the option, or adds a line after the last
-// option or include.
-func (s *Section) Set(key, value string) {
-	text := key + "=" + value + "\n"
-	last := -1
-	for i := range s.Lines {
-		l := &s.Lines[i]
-		if l.Key == "" && l.Included == nil {
-			continue
-		}
-		if last = i; Canonical(l.Key) == Canonical(key) {
-			*l = Line{Text: text, Number: l.Number, Column: 1, Key: key, Value: value}
-			return
-		}
-	}
-	before := &s.Header
-	if last >= 0 {
-		before = &s.Lines[last]
-	}
-	if !strings.HasSuffix(before.Text, "\n") {
-		before.Text += "\n"
-	}
-	s.Lines = slices.Insert(s.Lines, last+1, Line{Text: text, Column: 1, Key: key, Value: value})
 }

@@ -77,19 +77,6 @@ func TestJobSections(t *testing.T) {
 	}
 }
 
-func TestJobSet(t *testing.T) {
-	f, err := ParseJob("[a]\nrw=read\nbs=4k ; small\n\n[b]")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.Sections[0].Set("blocksize", "64k")
-	f.Sections[0].Set("iodepth", "2")
-	f.Sections[1].Set("rw", "write")
-	if got, want := f.String(), "[a]\nrw=read\nblocksize=64k\niodepth=2\n\n[b]\nrw=write\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestJobErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"rw=read\n":                           "line 1: rw is before the first [section]",
