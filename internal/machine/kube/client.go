@@ -277,8 +277,8 @@ func (c *Client) events(ctx context.Context, ns, name string) []event {
 	var warnings []event
 	for _, e := range list.Items {
 		x := event{reason: e.Reason, message: strings.Join(strings.Fields(e.Message), " ")}
-		if e.Type == corev1.EventTypeWarning && !slices.Contains(warnings, x) {
-			warnings = append(warnings, x)
+		if e.Type == corev1.EventTypeWarning {
+			warnings = append(slices.DeleteFunc(warnings, func(y event) bool { return y == x }), x)
 		}
 	}
 	return warnings[max(0, len(warnings)-3):]
