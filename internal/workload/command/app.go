@@ -215,24 +215,33 @@ func (a *app) await(ctx context.Context, output *saying, address string, ended <
 	}
 }
 
-// saying keeps the first support.RawLimit bytes of a program's output, and searches them for a pattern.
+// saying keeps the first support.RawLimit bytes of a program's output, and searches all of it for a pattern. A match may
+// have at most longestMatch bytes.
 type saying struct {
 	pattern *regexp.Regexp
 	found   chan struct{}
 	mu      sync.Mutex
 	kept    task.Head
+	tail    []byte // the last lines
 	seen    bool
 }
+
+const longestMatch = 64 << 10
 
 func (s *saying) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept.Limit = support.RawLimit
-	had := s.kept.Len()
 	_, _ = s.kept.Write(p)
-	if s.pattern != nil && !s.seen && s.kept.Len() > had && s.pattern.Match(s.kept.Bytes()) {
-		s.seen = true
+	if s.pattern == nil || s.seen {
+		return len(p), nil
+	}
+	s.tail = append(s.tail, p...)
+	if s.seen = s.pattern.Match(s.tail); s.seen {
 		close(s.found)
+	}
+	if n := len(s.tail) - longestMatch; n > 0 { // cut between lines, so that ^ does not match at the cut
+		s.tail = slices.Clone(s.tail[n+bytes.IndexByte(s.tail[n:], '\n')+1:])
 	}
 	return len(p), nil
 }

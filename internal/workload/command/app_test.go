@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
 	"iotax/internal/testenv/worktest"
+	"iotax/internal/workload/support"
 )
 
 func appOf(run string, spec func(*App)) *App {
@@ -49,6 +51,23 @@ func TestAppThatSaysItIsReady(t *testing.T) {
 	worktest.Want(t, out, "duration", 0.3, 30)
 	if !strings.Contains(string(out.Raw), "Started in 12 ms") {
 		t.Errorf("it said %s", out.Raw)
+	}
+}
+
+// A program may print more than is kept before it is ready, and a line in several pieces.
+func TestReadyAfterMuchOutput(t *testing.T) {
+	out := &saying{pattern: regexp.MustCompile(`(?m)^Started in \d+ ms`), found: make(chan struct{})}
+	line := []byte("not Started in 9 ms: " + strings.Repeat("x", 1000) + "\n")
+	for range 2 * support.RawLimit / len(line) {
+		_, _ = out.Write(line)
+	}
+	_, _ = out.Write([]byte("Started "))
+	if out.seen {
+		t.Error("ready too early")
+	}
+	_, _ = out.Write([]byte("in 12 ms\n"))
+	if !out.seen || len(out.text()) != support.RawLimit || len(out.tail) > 2*longestMatch {
+		t.Errorf("seen: %v, %d bytes kept, tail of %d bytes", out.seen, len(out.text()), len(out.tail))
 	}
 }
 
