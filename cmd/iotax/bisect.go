@@ -362,9 +362,9 @@ func bisectRatios(ctx context.Context, db *store.Store, id string) ([]float64, e
 func (a *app) without(s *bisect.Search, r bisect.Result) string {
 	bad := s.State.Steps[0]
 	if r.None {
-		return fmt.Sprintf("%s is not slower than %s by %s or more, sure to %.0f %% after %d rounds", subjectless(bad.Version), subjectless(s.State.Good), plan.Percent(s.Margin), 100*(1-bisect.Alpha), bad.Rounds)
+		return fmt.Sprintf("%s is not slower than %s by %s or more, sure to %.0f %% after %s", subjectless(bad.Version), subjectless(s.State.Good), plan.Percent(s.Margin), 100*(1-bisect.Alpha), format.Plural(bad.Rounds, "round"))
 	}
-	return fmt.Sprintf("whether %s is slower than %s is not decided after %d rounds", subjectless(bad.Version), subjectless(s.State.Good), bad.Rounds)
+	return fmt.Sprintf("whether %s is slower than %s is not decided after %s", subjectless(bad.Version), subjectless(s.State.Good), format.Plural(bad.Rounds, "round"))
 }
 
 func (a *app) printBisection(ctx context.Context, s *bisect.Search, r bisect.Result, subject func(context.Context, string) string) error {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -186,7 +185,7 @@ func (a *app) watchJob(ctx context.Context, c *kube.Client, j kube.Job) (last ku
 			silent, last = 0, p
 			text := fmt.Sprintf("%d of %s done, %d running", p.Done, format.Plural(j.Shards, "shard"), p.Running)
 			if p.Failed > 0 {
-				text += ", " + strconv.Itoa(p.Failed) + " pods failed"
+				text += ", " + format.Plural(p.Failed, "pod") + " failed"
 			}
 			if p.Why != "" {
 				text += ": " + p.Why

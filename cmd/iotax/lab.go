@@ -15,6 +15,7 @@ import (
 	"iotax"
 	"iotax/internal/lab"
 	"iotax/internal/plan"
+	"iotax/internal/report/format"
 )
 
 func (a *app) labCommand() *cobra.Command {
@@ -146,7 +147,7 @@ func (a *app) printLabs(labs []*lab.Lab) error {
 		if s.Rate == 0 {
 			rate = "links that are not shaped"
 		}
-		fmt.Fprintf(a.out, "lab %s: %d nodes, %s\n", s.Name, len(s.Nodes), rate)
+		fmt.Fprintf(a.out, "lab %s: %s, %s\n", s.Name, format.Plural(len(s.Nodes), "node"), rate)
 		w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 		for _, n := range s.Nodes {
 			runs := ""

@@ -140,7 +140,7 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 			continue
 		}
 		l := laneView{Workload: format.Clean(sec.Workload), Done: wholeRounds(rep, sec.Workload, targets[sec.Workload]), Most: m.Rounds.Max}
-		l.Rounds = fmt.Sprintf("%d rounds", l.Done)
+		l.Rounds = format.Plural(l.Done, "round")
 		if l.Most > 0 {
 			l.Rounds = fmt.Sprintf("round %d of %d", l.Done, l.Most)
 			if m.Rounds.Min < m.Rounds.Max {
