@@ -89,8 +89,11 @@ baseline: disk
 workloads: {read: {at: [disk, throttled], fio: {rw: randread, bs: 4k, size: 16MiB}}}
 measure: {protocol: "fixed:6x2s", ramp: 200ms}
 `, s.private()))
-	x := s.explained(s.iotax("run", "--explain", "--json", "--calibrate=no", plan))
-	x.holds(t, "QEMU")
+	var x explanation
+	thrice(t, func() string {
+		x = s.explained(s.iotax("run", "--explain", "--json", "--calibrate=no", plan))
+		return x.misplaced(t, "QEMU")
+	})
 	if e := x.Targets[1]; len(e.Missing) > 0 || len(e.Stages) < 3 || !(e.Difference.Lo > .005) { // no check of single stages: they may be negative if other processes use the device
 		t.Errorf("%+v", e)
 	}
@@ -157,9 +160,11 @@ targets:
   nfs: {on: guest, nfs: {of: here}}
 baseline: disk
 workloads: {read: {at: [disk, nfs], fio: {rw: randread, bs: 4k, size: 16MiB}}}
-measure: {protocol: "fixed:6x1s", ramp: 200ms}
+measure: {protocol: "fixed:3x1s", ramp: 200ms}
 `, s.private()))
-	s.explained(s.iotax("run", "--explain", "--json", "--calibrate=no", plan)).holds(t, "network and wake-up", "NFS server")
+	thrice(t, func() string {
+		return s.explained(s.iotax("run", "--explain", "--json", "--calibrate=no", plan)).misplaced(t, "network and wake-up", "NFS server")
+	})
 }
 
 // In the first case, virtiofsd gets hardly any CPU, so the difference is in virtiofsd. In the second, reads are delayed
