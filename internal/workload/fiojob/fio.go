@@ -25,7 +25,7 @@ import (
 // file or a command line. Options in the plan override the options of these jobs.
 //
 // Sizes in the plan have standard units: 1MiB is 1048576 bytes, and 1MB is 1000000. In a job file or a command, fio's
-// own rules apply. `size` is per process (numjobs), as in fio.
+// own rules apply. `size` is per process (numjobs), as in fio, and is rounded down to whole blocks.
 //
 // A job of plan options ends with a flush by default if it writes (end_fsync=1). The flush is part of the measurement.
 type Fio struct {
@@ -75,26 +75,39 @@ const (
 	scaledBlock  = 1 << 20
 )
 
-// scaledValue returns the value of an option, multiplied by ScaleBy if the option is in `scaled`. `files` is the job's
-// nrfiles, `block` its block size in bytes, and `base` fio's kb_base.
-func (f *Fio) scaledValue(key, value string, base int, files string, block int64) string {
-	if f.ScaleBy == 0 || !slices.Contains(scaled, key) {
-		return value
+// sized returns the value of an option, multiplied by ScaleBy if the option is in `scaled`. `files` is the job's nrfiles,
+// `block` its block size in bytes, and `base` fio's kb_base.
+//
+// Unless the job runs by size, its files have whole blocks. fio does no I/O in the rest of a file, but ends its pass over
+// the files there, with the flush of end_fsync. If the ramp ends during that flush, fio ends the job without a result.
+func (f *Fio) sized(key, value string, base int, files string, block int64) string {
+	n, err := fio.ParseSize(value, base)
+	if err != nil || !slices.Contains(scaled, key) {
+		return value // the code that reads the option reports the error
 	}
-	least := scaledBlocks * max(block, scaledBlock)
+	if f.ScaleBy != 0 {
+		block = max(block, scaledBlock)
+	}
+	least := scaledBlocks * block // only for scaled sizes
 	switch key {
 	case "size", "io_size":
 		if n, err := strconv.ParseInt(files, 10, 32); err == nil && n > 0 {
-			least *= n
+			least, block = least*n, block*n
 		}
 	case "offset":
 		least = scaledBlock
 	}
-	n, err := fio.ParseSize(value, base)
-	if err != nil {
-		return value // the code that reads the option reports the error
+	size := n
+	if f.ScaleBy != 0 {
+		size = support.ScaledSize(n, f.ScaleBy, least)
 	}
-	return strconv.FormatInt(support.ScaledSize(n, f.ScaleBy, least), 10)
+	if (key == "size" || key == "filesize") && !f.BySize && block > 0 && size > block {
+		size -= size % block
+	}
+	if size == n {
+		return value
+	}
+	return strconv.FormatInt(size, 10)
 }
 
 // defaultTotal is the total size of the test files if the plan gives no size.
@@ -416,7 +429,7 @@ func (f *Fio) scaledOptions() []plan.Option {
 	}
 	out, block := f.Options(), surestBlock(get, base)
 	for i, o := range out {
-		if scaled := f.scaledValue(o.Key, get[o.Key], 1024, get["nrfiles"], block); scaled != get[o.Key] {
+		if scaled := f.sized(o.Key, get[o.Key], 1024, get["nrfiles"], block); scaled != get[o.Key] {
 			out[i].Value = scaled
 		}
 	}
@@ -628,7 +641,7 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 	block := surestBlock(get, base)
 	for i := range r.settings {
 		s := &r.settings[i]
-		s.Value = j.spec.scaledValue(s.Key, s.Value, cmp.Or(s.KBBase, 1024), get["nrfiles"], block)
+		s.Value = j.spec.sized(s.Key, s.Value, cmp.Or(s.KBBase, 1024), get["nrfiles"], block)
 		get[s.Key] = s.Value
 		if e := unclear(*s); e != nil {
 			return nil, &iotax.Error{Op: "resolve " + s.Key + " of", On: j.name, Err: errors.New(e.Msg), Hint: e.Hint}

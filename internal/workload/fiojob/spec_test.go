@@ -148,7 +148,7 @@ func TestLayout(t *testing.T) {
 		{"filesize=1m nrfiles=2", 2 << 20, "iotax-1MiB.0.0.dat iotax-1MiB.0.1.dat"},
 		{"size=1MiB numjobs=2 offset_increment=1MiB", 2 << 20, "iotax-2MiB.dat"},
 		{"size=1MiB offset=1MiB", 2 << 20, "iotax-2MiB.0.0.dat"},
-		{"size=5000", 8192, "iotax-8KiB.0.0.dat"},
+		{"size=5000", 4096, "iotax-4KiB.0.0.dat"}, // a whole block,
 		{"size=12288", 12288, "iotax-12KiB.0.0.dat"},
 		{"size=1g ioengine=null", 0, ""},
 	} {
@@ -333,7 +333,7 @@ size=1MiB
 	if r, err = j.resolve(nil); err != nil {
 		t.Fatal(err)
 	}
-	if !r.layout.shared || r.layout.bytes != (1000000+4095)&^4095 || r.bs != 65536 || r.layout.names()[0] != "iotax-1003520.dat" && r.layout.names()[0] != "iotax-980KiB.dat" {
+	if !r.layout.shared || r.layout.bytes != 1000000/65536*65536 || r.bs != 65536 || r.layout.names()[0] != "iotax-960KiB.dat" {
 		t.Errorf("%+v %v", r, r.layout.names())
 	}
 
@@ -374,8 +374,8 @@ size=1MiB
 	}
 }
 
-// Scaling changes the sizes of the files, but does not shrink them below a few blocks. Jobs with different small block
-// sizes have files of the same size.
+// Files have whole blocks. Scaling changes the sizes of the files, but does not shrink them below a few blocks. Jobs
+// with different small block sizes have files of the same size.
 func TestScale(t *testing.T) {
 	for _, c := range []struct {
 		command string
@@ -383,12 +383,14 @@ func TestScale(t *testing.T) {
 		total   int64
 	}{
 		{"fio --name=a '--size=2*1024*1024*$mb_memory' '--numjobs=$ncpus'", []float64{0.5}, 2 * 1 << 30},
-		{"fio --name=a --size=1g", []float64{0.5, 0.1}, 53686272},
+		{"fio --name=a --size=1g", []float64{0.5, 0.1}, 51 << 20},
 		{"fio --name=a --size=16m --offset=4m", []float64{0.25}, 5 << 20},
 		{"fio --name=a --bs=1m --size=900m --nrfiles=10", []float64{0.01}, 40 << 20},
 		{"fio --name=a --bs=4k --size=900m --nrfiles=10", []float64{0.01}, 40 << 20}, // the same files
 		{"fio --name=a --bs=4m,8m --rw=write --filesize=1g", []float64{0.001}, 32 << 20},
-		{"fio --name=a --bs=4m --size=6m", []float64{0.5}, 6 << 20},
+		{"fio --name=a --bs=4m --size=6m", []float64{0.5}, 4 << 20},
+		{"fio --name=a --bs=1m --size=9000k --nrfiles=2 --rw=write", nil, 8 << 20},
+		{"fio --name=a --bs=4k --size=9000k", nil, 9000 << 10},
 		{"fio --name=a --size=100k", []float64{0.01}, 100 << 10},
 		{"fio --name=a --filesize=10m --nrfiles=10", []float64{2}, 200 << 20},
 	} {
