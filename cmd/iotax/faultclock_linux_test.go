@@ -21,7 +21,7 @@ import (
 // runs in a guest, because other programs use the clock of this host.
 func jumpOwnClock(s *stage, d *rand.Rand) (o aftermath) {
 	o.tries = 1
-	ctx, cancel := context.WithTimeout(s.t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Minute)
 	defer cancel()
 	spec := vm.Kind.New().(*vm.Spec)
 	spec.Memory = 768 << 20      // the test binary is large, and the guest's memory contains it twice

@@ -23,8 +23,9 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 	started := make(chan error)
 	go func() {
 		// The kernel sends the parent-death signal when the thread that forked ends, so that thread must live as long
-		// as the child. A locked thread ends with its goroutine.
+		// as the child. Without the unlock, the thread would end with this goroutine, and its other children with it.
 		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err != nil {

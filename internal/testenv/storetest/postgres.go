@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -88,10 +89,20 @@ func Start(settings ...string) (_ *Server, err error) {
 	server := *attr
 	server.Pdeathsig = syscall.SIGQUIT
 	s.cmd.Dir, s.cmd.SysProcAttr, s.cmd.Stdout, s.cmd.Stderr = dir, &server, &s.out, &s.out
-	if err := s.cmd.Start(); err != nil {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the kernel sends Pdeathsig when the thread that started the server ends
+		defer runtime.UnlockOSThread()
+		err := s.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = s.cmd.Wait()
+			close(s.done)
+		}
+	}()
+	if err := <-started; err != nil {
 		return nil, err
 	}
-	go func() { _ = s.cmd.Wait(); close(s.done) }()
 	for end := time.Now().Add(2 * time.Minute); ; {
 		if err = s.exec("postgres", "CREATE ROLE "+Guarded+" LOGIN PASSWORD '"+Password+"'"); err == nil {
 			return s, nil
