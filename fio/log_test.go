@@ -138,7 +138,7 @@ func TestLogsOfSingleIOs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 20 { // enough samples that they cannot be averages
+	for i := range 20 { // samples so close together that they cannot be averages
 		s = append(s, Sample{Seconds: 2 + float64(i)/20, Value: 1, BlockSize: 4096})
 	}
 	got := Rates(IOPSLog, 1, s)

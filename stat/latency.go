@@ -112,7 +112,7 @@ func rankOf(h iotax.Histogram, q float64) (n, rank uint64) {
 	if n == 0 || !(q >= 0 && q <= 1) {
 		return 0, 0
 	}
-	// The factor compensates for rounding, so that 0.99·100000 has the rank 99000.
+	// The factor compensates for rounding, as the quotient 99.9/100 is slightly above 0.999.
 	return n, max(1, uint64(math.Ceil(q*float64(n)*(1-1e-12))))
 }
 

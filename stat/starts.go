@@ -15,7 +15,7 @@ import (
 // SpreadByStart.
 type StartSpread struct {
 	Starts  int          `json:"starts"`          // number of starts
-	Between iotax.Number `json:"between_starts"`  // between starts, without the part that the variation of rounds explains; if Within is NaN, of the starts' means
+	Between iotax.Number `json:"between_starts"`  // between starts, without the part that the variation of rounds explains; if Within is NaN, that of the means of the starts
 	Within  iotax.Number `json:"between_rounds"`  // between the rounds of a start; NaN if no start has two rounds
 	Agree   bool         `json:"agree"`           // the variation of the rounds explains the variation between starts
 	Modes   [][]int      `json:"modes,omitempty"` // groups of starts with about the same ratio, by their numbers, the worst ratio first; nil if Agree

@@ -172,8 +172,8 @@ func RootDisk(ctx context.Context, cacheDir, tools string, size int64) (string, 
 	return path, nil
 }
 
-// lookPrograms finds the programs on this host. Further names of a file become links to the first name. `missing`
-// contains the mandatory programs that the host lacks.
+// lookPrograms finds the programs on this host. If several names lead to the same file, the later ones become links to
+// the first. `missing` contains the mandatory programs that the host lacks.
 func lookPrograms() (found []toolFile, missing []string) {
 	byFile := map[string]string{}
 	optional := false
@@ -282,7 +282,7 @@ func merged(path string) string {
 	return path
 }
 
-// stage copies files below root and returns the space that they need, in bytes.
+// stage copies files, and creates links, at their places below root. It returns the space that they need, in bytes.
 func stage(ctx context.Context, root string, files []toolFile) (int64, error) {
 	var total int64
 	for _, f := range files {

@@ -218,11 +218,11 @@ func TestRealKinds(t *testing.T) {
 func TestSecretsOfPlans(t *testing.T) {
 	const mark = "MARKéD-9"
 	for text, want := range map[string]string{
-		"targets: {a: {bucket: 'http://k:" + mark + "@h/b'}}":                                                                        "a password does not belong into a plan",
-		"targets: {a: {url: \"nbd://u:" + mark + "@h/x\"}}":                                                                          "a password does not belong into a plan",
-		"machines: {m: {docker: {host: tcp://me:" + mark + "@h}}}\ntargets: {a: {on: m, dir: /x}}":                                   "a password does not belong into a plan",
-		"machines: {m: {ssh: {host: ssh://me:" + mark + "@h}}}\ntargets: {a: {on: m, dir: /x}}":                                      "a password does not belong into a plan",
-		"targets: {a: {dir: /x}}\nworkloads:\n  w:\n    command:\n      run: |\n        x\n        curl http://me:" + mark + "@h/\n": "a password does not belong into a plan",
+		"targets: {a: {bucket: 'http://k:" + mark + "@h/b'}}":                                                                        "a password does not belong in a plan",
+		"targets: {a: {url: \"nbd://u:" + mark + "@h/x\"}}":                                                                          "a password does not belong in a plan",
+		"machines: {m: {docker: {host: tcp://me:" + mark + "@h}}}\ntargets: {a: {on: m, dir: /x}}":                                   "a password does not belong in a plan",
+		"machines: {m: {ssh: {host: ssh://me:" + mark + "@h}}}\ntargets: {a: {on: m, dir: /x}}":                                      "a password does not belong in a plan",
+		"targets: {a: {dir: /x}}\nworkloads:\n  w:\n    command:\n      run: |\n        x\n        curl http://me:" + mark + "@h/\n": "a password does not belong in a plan",
 		"machines: {m: {ssh: {host: h, password: " + mark + "}}}\ntargets: {a: {on: m, dir: /x}}":                                    "unknown key",
 		"targets: {a: {bucket: {secret: '" + mark + "', path: /x}}}":                                                                 "unknown key",
 		"targets: {a: {dir: /x}}\nworkloads: {w: {fio: {http_s3_key: " + mark + "}}}":                                                "a secret would be in fio's command line",

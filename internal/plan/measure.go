@@ -73,7 +73,7 @@ func (m *Measure) Check() error {
 	ratio("precision", m.Precision)
 	ratio("margin", m.Margin)
 	if syntax.Password.MatchString(m.Prepare) {
-		fail("prepare", "use a key, an agent, a file or the environment for it", "a password does not belong into a plan, which every report shows")
+		fail("prepare", "use a key, an agent, a file or the environment for it", "a password does not belong in a plan, which every report shows")
 	}
 	if m.PrepareOn != "" && m.Prepare == "" {
 		fail("prepare_on", "add prepare: COMMAND", "there is no command to run")

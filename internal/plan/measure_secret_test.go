@@ -10,7 +10,7 @@ import (
 func TestPrepareHoldsNoPassword(t *testing.T) {
 	m := Defaults()
 	m.Prepare = "curl https://me:hunter2@h/x"
-	if err := m.Check(); err == nil || !strings.Contains(err.Error(), "a password does not belong into a plan") || strings.Contains(err.Error(), "hunter2") {
+	if err := m.Check(); err == nil || !strings.Contains(err.Error(), "a password does not belong in a plan") || strings.Contains(err.Error(), "hunter2") {
 		t.Error(err)
 	}
 	m.Prepare = "curl https://h:443/x"

@@ -157,7 +157,7 @@ func (w *words) begin(what string, i int, text string, of int) (*syntax.Node, bo
 	if at := syntax.Password.FindStringSubmatchIndex(text); at != nil {
 		// Reject the password without displaying or saving it: reports use the word as the target's name.
 		n.Col, n.Width = utf8.RuneCountInString(text[:at[2]])+1, 1
-		w.Fail(n, "use a key, an agent or a file for it", "a password does not belong into a target")
+		w.Fail(n, "use a key, an agent or a file for it", "a password does not belong in a target")
 		return nil, false
 	}
 	col := 0

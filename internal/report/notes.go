@@ -196,7 +196,8 @@ func (n Note) Count() int {
 	return sum
 }
 
-// Findings returns the notes of a row as findings. It prefers a note's evidence about the row's own cell.
+// Findings returns the notes of a row as findings. A finding is about the row's own cell if the note has evidence about
+// it, and otherwise about the row's reference.
 func (r *Report) Findings(s Section, row Row) []iotax.Finding {
 	fs := []iotax.Finding{}
 	notes := slices.Clone(r.Common)

@@ -19,14 +19,14 @@ type Source interface {
 	// Measured yields every trial with Seq, Values and Histograms, in any order. The values and histograms are valid
 	// only until the next step of the iteration.
 	Measured() iter.Seq2[*iotax.Trial, error]
-	// Histograms yields the trials with the given Seq numbers, with Seq and Histograms. The histograms are valid only
+	// Histograms yields the trials whose Seq is in seqs, with at least Seq and Histograms. The histograms are valid only
 	// until the next step of the iteration.
 	Histograms(seqs []int) iter.Seq2[*iotax.Trial, error]
-	// Series yields the trials with the given Seq numbers, with Seq and Series.
+	// Series yields the trials whose Seq is in seqs, with at least Seq and Series.
 	Series(seqs []int) iter.Seq2[*iotax.Trial, error]
-	// Intervals yields the trials with the given Seq numbers, with Seq and Intervals.
+	// Intervals yields the trials whose Seq is in seqs, with at least Seq and Intervals.
 	Intervals(seqs []int) iter.Seq2[*iotax.Trial, error]
-	// Profiles yields the trials with the given Seq numbers, with Seq and Profile.
+	// Profiles yields the trials whose Seq is in seqs, with at least Seq and Profile.
 	Profiles(seqs []int) iter.Seq2[*iotax.Trial, error]
 }
 

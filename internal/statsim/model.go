@@ -36,7 +36,7 @@ type Model struct {
 	OnTarget bool // drift and warm-up only apply to the target
 
 	ModeShare float64 // probability of a slow trial
-	ModeSize  float64 // logarithm of the slowdown of a slow trial
+	ModeSize  float64 // logarithm of the factor on the rate of a slow trial; negative means slower
 	Sticky    float64 // lag-one autocorrelation of being slow, from trial to trial of an arm
 
 	Step       float64 // logarithm of a step in both arms
@@ -47,7 +47,7 @@ type Model struct {
 	StallRate   float64 // stalls per second; both arms, independently
 	StallLength float64 // mean length in seconds, geometric distribution
 
-	Carry float64 // logarithm of the slowdown of a trial after a write trial
+	Carry float64 // logarithm of the factor on the rate of a trial that follows a write trial; negative means slower
 
 	Corrupt float64 // probability of a corrupt trial; see studyCorruptions
 

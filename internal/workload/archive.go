@@ -213,7 +213,7 @@ func (a *archive) Prepare(ctx context.Context, t *iotax.Target) error {
 	return a.verifyTree(ctx, t)
 }
 
-// command runs a command in the target's place and writes its standard output to `out`.
+// command runs a command in the target's directory and writes its standard output to `out`.
 func (a *archive) command(ctx context.Context, t *iotax.Target, out io.Writer, args ...string) error {
 	return t.Machine.Run(ctx, &iotax.Cmd{Args: args, Dir: t.Place.Path, Stdout: out})
 }

@@ -116,8 +116,8 @@ type Traits struct {
 
 	// For a volume:
 
-	// Of points to the field that names the target that the volume is based on ("share of host disk"). If the
-	// field is empty, package plan sets it to the baseline.
+	// Of points to the field for the name of the underlying target, as in "of: disk". If the field is empty, package
+	// plan sets it to the baseline.
 	Of     *string
 	Served *Served // the machines that serve it
 	Gather *Gather // the targets that it consists of

@@ -57,7 +57,7 @@ func Read(file string, text []byte, c *Collector) *Node {
 	}
 	for _, tk := range tokens {
 		if tk.Type != token.CommentType && Password.MatchString(tk.Value) {
-			c.Fail(at(src, tk), "use a key, an agent, a file or the environment for it", "a password does not belong into a plan, which every report shows")
+			c.Fail(at(src, tk), "use a key, an agent, a file or the environment for it", "a password does not belong in a plan, which every report shows")
 			return nil
 		}
 	}

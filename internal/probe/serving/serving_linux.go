@@ -291,8 +291,9 @@ func create(threads int) asm.Instructions {
 	}
 }
 
-// account returns the instructions that add the time since the last event to the field of the old state, begin state
-// R9, and end the program.
+// account returns the instructions that add the time since the last event to the total of the old state, switch the
+// thread to the state in R9, and end the program. Waiting time has no total. At the end of a file call, they also count
+// the call.
 func account() asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(asm.R1, asm.R0, atSince, asm.DWord),

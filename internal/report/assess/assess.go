@@ -13,7 +13,7 @@ import (
 	"iotax/stat"
 )
 
-// An Assessment summarizes a report in sentences, worst first. The first sentence is the answer.
+// An Assessment summarizes a report in sentences. The first sentence is the answer. SentenceKind orders the others.
 type Assessment struct {
 	Sentences []Sentence
 }

@@ -266,7 +266,8 @@ func kept(run *iotax.Run, trials []*iotax.Trial) {
 	}
 }
 
-// Correlated rounds give a finding, unless the run has several starts: its interval then includes their variation.
+// Correlated rounds give a finding, unless the run has several starts. The interval of such a run already includes the
+// variation between starts.
 func TestCorrelatedStarts(t *testing.T) {
 	for starts, want := range map[int]bool{1: true, 4: false} {
 		run, trials := cleanRun()

@@ -19,7 +19,7 @@ type CellSpec struct {
 	Values           map[string]float64 // by name, which also determines the unit
 	Facts            map[string]string
 	Findings         []iotax.Finding
-	Noise            float64 // approximate size of the noise in the logarithm of a value; 0 means 0.01
+	Noise            float64 // approximate size of a trial's own noise in the logarithm of a value; 0 means 0.01
 }
 
 // wobble returns deterministic noise between -1 and 1.

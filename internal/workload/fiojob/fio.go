@@ -78,8 +78,9 @@ const (
 // sized returns the value of an option, multiplied by ScaleBy if the option is in `scaled`. `files` is the job's nrfiles,
 // `block` its block size in bytes, and `base` fio's kb_base.
 //
-// Unless the job runs by size, its files have whole blocks. fio does no I/O in the rest of a file, but ends its pass over
-// the files there, with the flush of end_fsync. If the ramp ends during that flush, fio ends the job without a result.
+// Unless the job runs by size, sized rounds file sizes down to whole blocks. If a file ended with a partial block, fio
+// would do no I/O in that block, but would end its pass over the files and flush them (end_fsync). If the ramp ends
+// during such a flush, fio ends the job without a result.
 func (f *Fio) sized(key, value string, base int, files string, block int64) string {
 	n, err := fio.ParseSize(value, base)
 	if err != nil || !slices.Contains(scaled, key) {
