@@ -147,12 +147,12 @@ workloads:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.bs != 4096 || r.layout.bytes != 8192 { // size=8k is 8000 bytes with kb_base=1000, rounded up to whole pages
+	if r.bs != 4096 || r.layout.bytes != 4096 { // size=8k is 8000 bytes with kb_base=1000, rounded down to whole blocks
 		t.Errorf("%+v", r)
 	}
 	got := strings.Join((line{fio: []string{"fio"}, job: r, name: "w", place: "/d", engine: "psync", runtime: 1}).args(), " ")
-	if !strings.HasPrefix(got, "fio --readonly --name=iotax.w --ioengine=psync --rw=randread --bs=4k --kb_base=1000 --size=8k --kb_base=1024 --iodepth=8 ") &&
-		!strings.HasPrefix(got, "fio --readonly --name=iotax.w --ioengine=psync --rw=randread --bs=4k --kb_base=1000 --size=8k --iodepth=8 ") {
+	if !strings.HasPrefix(got, "fio --readonly --name=iotax.w --ioengine=psync --rw=randread --bs=4k --kb_base=1000 --size=4096 --kb_base=1024 --iodepth=8 ") &&
+		!strings.HasPrefix(got, "fio --readonly --name=iotax.w --ioengine=psync --rw=randread --bs=4k --kb_base=1000 --size=4096 --iodepth=8 ") {
 		t.Error(got)
 	}
 }
