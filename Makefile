@@ -45,9 +45,9 @@ agents:
 # only compute use the CPU time that is left: DISKLESS, which hardly use the disk, beside cmd/iotax, and COMPUTE beside ALONE. Of
 # the others, three run at a time, because they wait for guests. The two that take longest begin.
 # IOTAX_TEST_REPEATS=1 adds tests that repeat others by other means: Podman, the cluster over SSH.
-ALONE = ./internal/doctor ./internal/lab ./internal/leftover ./internal/machine/pod ./internal/object ./internal/probe/... ./internal/run ./internal/workload ./internal/workload/command ./internal/workload/fiojob
-COMPUTE = ./internal/bisect ./internal/generate ./internal/report/html ./internal/store ./internal/web
-DISKLESS = $(filter-out iotax/internal/report/html,$(shell $(GO) list ./fio/... ./stat/... ./internal/ingest/... ./internal/plan ./internal/report/... ./internal/rules/... ./internal/statsim/... ./internal/tune))
+ALONE = ./internal/doctor ./internal/lab ./internal/leftover ./internal/machine/pod ./internal/object ./internal/probe/... ./internal/workload ./internal/workload/command ./internal/workload/fiojob
+COMPUTE = ./internal/bisect ./internal/generate ./internal/run ./internal/store ./internal/web
+DISKLESS = ./fio/... ./stat/... ./internal/ingest/... ./internal/plan ./internal/report/... ./internal/rules/... ./internal/statsim/... ./internal/tune
 TEST = $(GO) test -timeout 60m $(SHORT) $(TESTFLAGS)
 test: SHORT = -short
 test: RACE = true
@@ -57,7 +57,7 @@ test test-all: build
 	@scripts/need test
 	@bin/iotax kernel --fetch -q >/dev/null
 	@status=0; set -x; \
-	$(TEST) -p 3 iotax/internal/volume iotax/internal/machine/vm $(or $(filter-out $(DISKLESS) $(shell $(GO) list $(ALONE) $(COMPUTE) ./cmd/iotax),$(shell $(GO) list ./...)),$(error go list names no packages)) || status=1; \
+	$(TEST) -p 3 iotax/internal/volume iotax/internal/machine/vm $(or $(filter-out $(shell $(GO) list $(ALONE) $(COMPUTE) $(DISKLESS) ./cmd/iotax),$(shell $(GO) list ./...)),$(error go list names no packages)) || status=1; \
 	chrt --idle 0 $(TEST) -p 1 $(DISKLESS) >bin/beside.log 2>&1 & \
 	$(TEST) -tags agents ./cmd/iotax || status=1; \
 	wait $$! || status=1; cat bin/beside.log; \

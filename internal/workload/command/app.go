@@ -226,7 +226,7 @@ type saying struct {
 	seen    bool
 }
 
-const longestMatch = 64 << 10
+const longestMatch = 4 << 10
 
 func (s *saying) Write(p []byte) (int, error) {
 	s.mu.Lock()
