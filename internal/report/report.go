@@ -83,7 +83,7 @@ type Row struct {
 	Baseline bool
 	Value    stat.Interval // median over the valid trials, or the quantile of their pooled I/Os; in the section's unit
 	Ratio    *stat.Effect  // ratio to Against, paired by round except for imported trials; higher is better; may be nil
-	Against  string        // the target that Ratio and Verdict are relative to, by default the baseline; "" if there is none
+	Against  string        // the target that Ratio and Verdict are relative to, by default the baseline; "" without a reference
 	Shares   []Share       // ratios to other targets that the plan compares the row with
 	Verdict  stat.Verdict
 	Err      string             // why the target could not be opened
