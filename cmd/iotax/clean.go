@@ -98,7 +98,10 @@ func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error 
 			}
 		}
 		if len(unknown) > 0 {
-			return iotax.Usage(errors.Join(append(slices.Collect(maps.Values(unknown)), failed...)...))
+			for _, ref := range slices.Backward(slices.Sorted(maps.Keys(unknown))) {
+				failed = slices.Insert(failed, 0, unknown[ref])
+			}
+			return iotax.Usage(errors.Join(failed...))
 		}
 	}
 	for items, err := range search.All(ctx) {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -126,7 +127,7 @@ func (rd *reading) apply(rep *report.Report) error {
 		names map[string]string
 		known []string
 	}{{"target", names.Targets, targets}, {"workload", names.Workloads, workloads}} {
-		for name := range c.names {
+		for _, name := range slices.Sorted(maps.Keys(c.names)) {
 			if !slices.Contains(c.known, name) && rd.referenceMap != "" {
 				slices.Sort(c.known)
 				return iotax.Usage(&iotax.Error{Op: "read --reference-map", On: rd.referenceMap, Err: fmt.Errorf("the run has no %s %q", c.what, name),

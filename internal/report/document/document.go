@@ -356,15 +356,15 @@ func steps(r *report.Report, details bool) []block.Step {
 	if len(r.Emulated()) > 0 {
 		steps = slices.Insert(steps, 0, block.Step{Name: "First", Command: "iotax doctor", About: "shows how to get KVM"})
 	}
+	divided := r.Run.Environment["shards"] != "" // the key is run.ShardsKey; a run with shards cannot be resumed by its id
 	for _, f := range r.Run.Findings {
 		command, about, ok := strings.Cut(f.Hint, " measures the rest, in ")
-		if f.Rule == rules.StoppedEarly.ID && ok {
+		if f.Rule == rules.StoppedEarly.ID && ok && !divided {
 			steps = append(steps, block.Step{Name: "Finish", Command: strings.Trim(command, "`"), About: about})
 			break
 		}
 	}
 	finish := slices.ContainsFunc(steps, func(s block.Step) bool { return s.Name == "Finish" })
-	divided := r.Run.Environment["shards"] != "" // the key is run.ShardsKey; a run with shards cannot be resumed by its id
 	if !finish && !divided && !spent(r) && (r.Run.Status == iotax.Interrupted || r.Run.Status == iotax.Incomplete) {
 		steps = append(steps, block.Step{Name: "Finish", Command: "iotax run --resume=" + id, About: "what is missing"})
 	}

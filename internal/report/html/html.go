@@ -117,7 +117,8 @@ func (p *page) blocks(all []block.Block) (template.HTML, error) {
 				x.ID = fmt.Sprintf("part%d", len(p.parts)+1)
 			}
 			if x.Sub {
-				x.ID = p.unique(strings.ReplaceAll(format.Fold(x.Text), " ", "-"))
+				id := strings.ReplaceAll(format.Fold(x.Text), " ", "-")
+				x.ID = strings.ReplaceAll(p.unique(id), " ", "-")
 			} else {
 				p.parts = append(p.parts, part{x.ID, x.Text})
 			}

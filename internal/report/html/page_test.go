@@ -207,8 +207,8 @@ func TestPageIsSelfContained(t *testing.T) {
 		for _, a := range n.Attr {
 			switch a.Key {
 			case "id":
-				if ids[a.Val] {
-					t.Errorf("id %q twice", a.Val)
+				if ids[a.Val] || strings.Contains(a.Val, " ") {
+					t.Errorf("id %q twice, or with a space", a.Val)
 				}
 				ids[a.Val] = true
 			case "href", "src":
