@@ -20,7 +20,7 @@ func CacheDir() string {
 var outputTime = 5 * time.Minute
 
 // Output runs the command args on m and returns its standard output, at most MaxOutput bytes. Without a deadline in
-// ctx, the command may take five minutes.
+// ctx, the time limit is five minutes.
 func Output(ctx context.Context, m Machine, args ...string) ([]byte, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc

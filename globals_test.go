@@ -22,7 +22,7 @@ var globalState = map[string]string{
 	"internal/volume.holds":          "devices of this host, which a process can open exclusively only once",
 }
 
-// No function assigns to a variable of its package, except those in globalState, because two runs in one process would
+// No function assigns to a variable of its package that is not in globalState, because two runs in one process would
 // share it.
 func TestNoGlobalState(t *testing.T) {
 	files := token.NewFileSet()

@@ -28,7 +28,7 @@ func Blocked(messages string) bool { return strings.Contains(messages, "stuck gr
 // returns no intervals on error, without histograms, or if a run of more than 1.5 s has only one report.
 func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 	type report struct {
-		begun, at float64 // start and end of the report in seconds; `at` is Unix time until the next loop converts it
+		begun, at float64 // when fio began and ended the report, in seconds; `at` is Unix time until the next loop converts it
 		hist      []iotax.Histogram
 	}
 	var all []report

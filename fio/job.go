@@ -17,7 +17,7 @@ import (
 // contain either. Some mistakes that fio silently accepts are errors here, such as a header without its closing
 // bracket.
 type JobFile struct {
-	Name     string // as passed to ReadJob; "" if only the text is known
+	Name     string // as passed to ReadJob or, for an included file, to its read function; "" if only the text is known
 	Head     []Line // lines before the first section; all lines of an included file
 	Sections []*Section
 }

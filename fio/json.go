@@ -557,8 +557,8 @@ func (r *Result) finish() {
 }
 
 // joint detects whether j is the sum of several sections (group_reporting), which JSON does not show. In a sum,
-// job_runtime is the sum of the runtimes of all jobs. joint then sets Members. It also removes the options except those
-// of logs, because fio prints the options of only one section.
+// job_runtime is the sum of the runtimes of all jobs. If j is a sum, joint sets Members and Unlike. It also removes the
+// options except those of logs, because fio prints the options of only one section.
 func (j *Job) joint(all map[string]string) {
 	option := func(name, alias string) string {
 		return cmp.Or(j.Options[name], j.Options[alias], all[name], all[alias])
@@ -773,7 +773,7 @@ func (d *decoder) steadyState(j *Job) error {
 	err := d.members(
 		member{"ss", &s.Criterion}, member{"attained", &attained}, member{"duration", d.seconds(&s.Duration)},
 		member{"data", func() error {
-			return d.members(member{"bw_mean", &s.Bandwidth}, member{"iops_mean", &s.IOPS}) // in bytes, unlike the key bw
+			return d.members(member{"bw_mean", &s.Bandwidth}, member{"iops_mean", &s.IOPS}) // bw_mean is in bytes, unlike bw
 		}},
 	)
 	s.Attained = attained > 0

@@ -333,9 +333,9 @@ func binStart(index uint64) uint64 {
 	return 1<<(shift+6) + index%64<<shift
 }
 
-// LogResults combines the log files of one run of fio, of all kinds and jobs. It returns series with one value per step,
-// values in base units, and histograms. step is in seconds. If the interval of the logs is longer, it replaces step.
-// version is the version of fio, or "" if it is unknown.
+// LogResults combines the log files of one run of fio, of all kinds and jobs. It returns series with one value per
+// step, values in base units, and histograms. step is in seconds. If the interval of the logs is longer, it replaces
+// step. version is the version of fio, or "" if it is unknown.
 func LogResults(version string, step float64, logs ...*Log) ([]iotax.Series, []iotax.Value, []iotax.Histogram) {
 	var series []iotax.Series
 	step = max(step, interval(logs))

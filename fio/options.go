@@ -10,8 +10,7 @@ import (
 	"sync"
 )
 
-// tablesJSON lists the options of Debian's fio 3.33, and the options of every version that is tagged in fio's
-// repository.
+// tablesJSON contains the options of Debian's fio 3.33, and those of other builds and later versions.
 //
 //go:generate go run ../internal/testenv/fiotables ../../fio tables.json
 //go:embed tables.json

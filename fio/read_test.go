@@ -235,7 +235,7 @@ func TestSeveralRuns(t *testing.T) {
 	}
 }
 
-// With a real fio client, the result contains the rows of the clients, but not their sum.
+// With a real fio client, the result contains the rows of the jobs, but not their sum.
 func TestClient(t *testing.T) {
 	t.Parallel() // the test mostly waits for fio
 	server := exec.Command("fio", "--server=127.0.0.1,18767")

@@ -49,14 +49,15 @@ type textReader struct {
 	pct  *Latency // the latency whose percentiles follow
 	unit float64  // unit of the percentiles, in seconds
 
-	// These fields come from the lines at the start of the output.
+	// State of the lines at the start of the output.
 	version string
 	heads   []textHead
 	used    bool // a report followed these lines
 	fresh   bool // a prompt, a code fence, or a line that a process prints when it starts was read after the last report
 	headAt  int  // offset of the first element of heads; headOn is its line number
 	headOn  int
-	host    string // of the current line
+
+	host string // client that printed the current line
 
 	at, on int // offset and number of the current line
 
@@ -209,8 +210,8 @@ func (t *textReader) terse(s string, start, line, end int) {
 
 // joined reports whether the terse row j belongs to the process that wrote r. next contains the disks and version of j.
 // Rows of one process have the same disk statistics, because fio reads them once, at the end. Without disk activity, j
-// belongs to the process if its group is the next one, or if it is in the same group and the known bandwidth shares of
-// that group do not clearly exceed 100 %.
+// belongs to the process if its group is the next one, or if it is in the same group and the bandwidth shares of that
+// group are known and do not clearly exceed 100 %.
 func (r *Result) joined(next *Result, j *Job) bool {
 	first, last := &r.Jobs[0], &r.Jobs[len(r.Jobs)-1]
 	shares := r.shares(j)
@@ -460,7 +461,7 @@ func blockSize(s string, old bool) uint64 {
 		margin = a.scale / 10 // ignore the bug of old versions, which printed x.96 and more as x.0
 	}
 	n := uint64(0)
-	// For ".1t", the margin is larger than the value, so start at 512.
+	// The value may be as small as its margin, as in "0.1M", so start at 512.
 	for bs := max(512, math.Ceil((a.value-margin)/512)*512); bs <= a.value+margin; bs += 512 {
 		if n != 0 {
 			return 0
@@ -688,7 +689,7 @@ func (t *textReader) percentiles(s string) bool {
 	return true
 }
 
-// issued reads the numbers of I/Os. These are the only exact totals in text output.
+// issued reads the numbers of I/Os, which text output shows exactly.
 func (t *textReader) issued(s string) bool {
 	t.pct = nil
 	total, ok := counts(s, "total=")
@@ -852,9 +853,10 @@ func (t *textRow) settle(version string) {
 	}
 }
 
-// settle derives the bytes. Text shows them with four to six digits, and fio before 2.20 prints meaningless decimals
-// (".2" for 1023/1024). I/Os × block size is exact if the job had one block size and the product agrees with the
-// printed bytes. Otherwise, settle uses rate × runtime if the printed rate is more precise than the printed bytes.
+// settle derives the bytes. Text shows them with four to six digits, and fio before 2.20 prints meaningless decimals,
+// such as .2 for the fraction 1023/1024. I/Os × block size is exact if the job had one block size and the product
+// agrees with the printed bytes. Otherwise, settle uses rate × runtime if that agrees with the printed bytes and is
+// more precise, or else the printed bytes.
 func (d *Direction) settle(size, rate amount, bs float64, wild bool) {
 	wild = wild || size.old
 	margin := size.margin(wild)

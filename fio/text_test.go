@@ -339,8 +339,8 @@ func checkRead(t *testing.T, data []byte, name string) {
 	}
 }
 
-// The text was written by hand from fio's client.c. Older clients put "<host>" before every line. The row with the
-// sum of all clients follows.
+// Older clients put "<host>" before every line. The sum of all clients, which follows, does not become a job.
+// The text was written by hand from fio's client.c.
 func TestTextOfClients(t *testing.T) {
 	row := "%sa: (groupid=0, jobs=1): err= 0: pid=7: Sat Jul 12 10:11:12 2014\n%s  read : io=4000KB, bw=4000KB/s, iops=1000, runt=  1000msec\n%s     issued    : total=r=1000/w=0/d=0, short=r=0/w=0/d=0\n"
 	of := func(host string) string { return fmt.Sprintf(row, host, host, host) }

@@ -8,7 +8,7 @@ import (
 
 	"iotax/internal/agent"
 	_ "iotax/internal/generate"
-	_ "iotax/internal/guard" // registers its functions, like the packages below
+	_ "iotax/internal/guard" // registers its functions, like the other blank imports
 	"iotax/internal/guest"
 	_ "iotax/internal/leftover"
 	"iotax/internal/machine/host"

@@ -29,7 +29,7 @@ func program() string {
 	return iotax.Quote(os.Args[0])
 }
 
-// release and builtFrom contain the release and the commit. The linker sets them (see the Makefile).
+// release and builtFrom are the release and the commit that the Makefile passes to the linker. They may be "".
 var release, builtFrom string
 
 // commit returns the abbreviated hash of this build's commit, followed by +dirty if files had changed, or "" if it is
@@ -56,7 +56,8 @@ func commit() string {
 	return rev[:min(12, len(rev))] + dirty
 }
 
-// version returns the release. For other builds it returns "devel", followed by the commit if it is known.
+// version returns the release. If the build is not a release, it returns "devel", followed by the commit if it is
+// known.
 func version() string {
 	switch c := commit(); {
 	case release != "":

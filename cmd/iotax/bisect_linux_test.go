@@ -61,7 +61,7 @@ var bisected = []string{"bisect", "--repo", "repo", "-q", "--json", "--metric", 
 func TestBisect(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
-	commits := s.repository(64, 37, 31, 32) // git tests 31 or 32 first, since both halve the list
+	commits := s.repository(64, 37, 31, 32) // bisect tests 31 or 32 first, because both halve the list
 	s.write("tool.yaml", `
 targets: {here: {dir: a}}
 workloads: {tool: {command: {run: "{build}/tool {seed}", values: {took: 'took (?<ms>[0-9.]+)'}}}}

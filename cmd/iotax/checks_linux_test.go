@@ -253,8 +253,8 @@ func TestFindsWrongClock(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
 	s := newStage(t)
-	// All trials of the guest are discarded, so the run compares nothing. Their clock is so fast that three
-	// seconds end after about 100 ms.
+	// All trials of the guest are discarded, so the run compares nothing. The guest's clock is so fast that a trial of
+	// three seconds ends after about 100 ms.
 	if r := s.iotax("run", s.write("checks.yaml", `
 machines: {guest: {qemu: {memory: 512MiB, accel: tcg, append: "tsc_early_khz=100000 tsc=reliable"}}}
 targets: {host: {dir: b}, guest: {on: guest, disk: {}}}

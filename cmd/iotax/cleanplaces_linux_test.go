@@ -232,7 +232,8 @@ func (s *stage) read(name string) string {
 	return string(b)
 }
 
-// s3 starts a real S3 server with a bucket and returns its address. It adds the keys to the stage's environment.
+// s3 starts a real S3 server with a bucket and returns its address. The server accepts the keys in the stage's
+// environment. If there are none, s3 adds some.
 func (s *stage) s3(bucket string) string {
 	s.t.Helper()
 	s.mkdir("s3/" + bucket)

@@ -251,7 +251,7 @@ measure: {protocol: fixed:2x300ms, ramp: 100ms}
 	gone()
 	s.cleans("--remote", "--yes").works(t, exitOK) // removes what iotax could not remove without a connection
 
-	// fio refuses to connect a client and a server of different versions.
+	// iotax refuses a client and a server of different fio versions.
 	id += "-old"
 	fio, err := exec.LookPath("fio")
 	if err != nil {

@@ -31,7 +31,7 @@ func (s *stage) objectStore() (address, keys string) {
 	}
 	address = l.Addr().String()
 	l.Close()
-	dir := s.t.TempDir() // files in the stage's directory would count as left behind
+	dir := s.t.TempDir()
 	if err := os.Mkdir(dir+"/bench", 0o700); err != nil {
 		s.t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func ioOf(pid int, counter string) (n int64) {
 
 // A fault in a cluster fails only the cells that it affects, with a cause and a hint. The other cells are measured, and
 // nothing is left behind. The faults are a killed export server, a link that is cut during a copy, a full file system,
-// and S3 stores that refuse requests.
+// and S3 stores that cannot be used.
 func TestClusterFaults(t *testing.T) {
 	long.Test(t)
 	needsRoot(t)

@@ -23,7 +23,7 @@ const (
 	fioImage = "localhost/iotax-fio:1"  // with fio
 )
 
-// engines maps the engines to functions that start one for a test.
+// engines maps the names of engines to functions that start the engine for a test.
 var engines = map[string]func(*testing.T) *engine.Engine{"docker": engine.Docker, "podman": engine.Podman}
 
 // boxed starts an engine, loads boxImage, and makes a stage. In the stage's directory `loop`, it mounts a file system
@@ -296,19 +296,18 @@ func TestContainerFaults(t *testing.T) {
 	if left := e.CLI(t, "ps", "-aq") + e.CLI(t, "volume", "ls", "-q"); left != "" {
 		t.Errorf("left: %s", left)
 	}
-	// An engine that does not answer.
+	// The engine does not run.
 	s.env["DOCKER_HOST"] = "unix://" + s.path("nothing.sock")
 	s.iotax("run", "dir:"+s.path("a"), "docker://x/tmp").refuses(t, 1, "connect to docker", "hint: start Docker")
 }
 
-// inVolume returns the arguments of a run in a volume of the engine. fioIn finds the fio of this run by its trial
-// length.
+// inVolume returns the arguments of a run in a volume of the engine. fioIn finds its fio by the trial length of 2 s.
 func inVolume(s *stage, e *engine.Engine) []string {
 	return []string{"run", "dir:" + s.path("a"), e.Name + ":volume,pull=never,image=" + boxImage, "-w", "randread-4k-8MiB", "--trial", "2s", "--ramp", "0s", "--rounds", "2", "--calibrate=no"}
 }
 
-// fioIn waits until the fio of inVolume runs in the container or, if want is false, has ended. It searches this host's
-// processes, because on a busy engine, starting a command in the container takes longer than a trial.
+// fioIn waits until an fio with trials of 2 s runs in the container or, if want is false, until none does. It searches
+// this host's processes, because on a busy engine, starting a command in the container takes longer than a trial.
 func fioIn(t *testing.T, id string, want bool) {
 	t.Helper()
 	runs := func() bool {

@@ -129,7 +129,7 @@ func TestDocumentedCommands(t *testing.T) {
 }
 
 // checkCommand parses the flags of a command. For `run` and `plan` it also builds the plan, unless whole is false, the
-// run is resumed, or args do not name an existing plan. whole is false if args contain placeholders.
+// run is resumed, args are only flags, or the plan file does not exist. whole is false if args contain placeholders.
 func checkCommand(t *testing.T, page string, args []string, whole bool) {
 	t.Helper()
 	root := (&app{}).root()

@@ -9,7 +9,7 @@ import (
 )
 
 // With the setting "drop: worst", a real run stops measuring a target once another target is significantly better. It
-// reports the dropped targets, and measures the others to the end.
+// keeps the baseline in any case. It reports the dropped targets, and measures the others to the end.
 func TestDropWorst(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

@@ -25,7 +25,7 @@ func jumpOwnClock(s *stage, d *rand.Rand) (o aftermath) {
 	defer cancel()
 	spec := vm.Kind.New().(*vm.Spec)
 	spec.Memory = 768 << 20      // the test binary is large, and the guest's memory contains it twice
-	self, err := os.Executable() // becomes /init in place of the agent
+	self, err := os.Executable() // becomes /init instead of the agent
 	if err != nil {
 		s.t.Fatal(err)
 	}

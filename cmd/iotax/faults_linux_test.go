@@ -461,7 +461,7 @@ func (s *stage) sessions() (pids []int) {
 // An aftermath counts the effects of a fault.
 type aftermath struct {
 	tries, hit          int
-	finished, lost      int // saved trials (printed trials if nothing was saved), and printed trials that are missing in the store
+	finished, lost      int // saved trials (printed trials if no run was saved), and printed trials that are not in the store
 	made                int // leftovers (processes, directories and so on) right after the run ended
 	left                int // leftovers that remain after clean
 	resumed, notResumed int

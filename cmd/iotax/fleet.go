@@ -21,7 +21,7 @@ import (
 	"iotax/internal/store"
 )
 
-// fleetFlags are the flags of a run that a cluster measures in place of this process.
+// fleetFlags are the flags of a run that the pods of a cluster measure.
 type fleetFlags struct {
 	kubernetes bool
 	shards     int

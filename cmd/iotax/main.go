@@ -216,7 +216,7 @@ func wrongArguments(c *cobra.Command, text string) string {
 	return c.Name() + " " + how + format.Plural(n, "argument") + ", not " + m[3] + "\n  hint: " + strings.TrimSuffix(c.UseLine(), " [flags]") + " (--help shows more)"
 }
 
-// An app contains the streams, and the flags that commands share.
+// An app contains the arguments, the streams, and the flags that commands share.
 type app struct {
 	args     []string
 	in       io.Reader

@@ -31,7 +31,8 @@ func manyTrials(tb testing.TB, protocol string, cells, rounds int) string {
 	return path
 }
 
-// multiply replaces the trials of the run in a store with cells × rounds copies. The copies have new names and rounds.
+// multiply replaces the trials of the run in a store with cells × rounds copies. The copies have new targets, workloads
+// and rounds.
 func multiply(tb testing.TB, path string, cells, rounds int) {
 	tb.Helper()
 	db, err := sql.Open("sqlite", path)

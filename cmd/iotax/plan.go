@@ -96,8 +96,7 @@ func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding,
 	return printSummary(a.out, p, c, from, found)
 }
 
-// shownSlots is the number of schedule slots that plan prints before it only counts the others. A single remaining slot
-// is printed.
+// shownSlots is the number of schedule slots that plan prints. It only counts the others, unless there is just one.
 const shownSlots = 12
 
 // printSummary writes a summary of p, its costs and the findings of lint as text.

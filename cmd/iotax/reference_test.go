@@ -93,7 +93,7 @@ func metricsPage(t *testing.T) string {
 	}
 	for _, k := range kinds.All().Workloads {
 		s := k.New()
-		if o := s.Traits().Options; o != nil && k.Name == "fio" { // set options that give the job all metrics of fio
+		if o := s.Traits().Options; o != nil && k.Name == "fio" { // set options that give the job the metrics of reads, writes and flushes
 			for _, set := range [][2]string{{"rw", "randrw"}, {"fdatasync", "1"}} {
 				if err := o.Set(set[0], set[1]); err != nil {
 					t.Fatal(err)

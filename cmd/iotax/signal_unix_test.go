@@ -14,7 +14,7 @@ import (
 )
 
 // Until iotax has made something that it must remove, the first signal ends it at once, even while it waits for input
-// or reads endless input.
+// or reads it.
 func TestFirstSignal(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()

@@ -125,7 +125,7 @@ func flat(t *testing.T, trials int, levels []level, got result) {
 	m0, m1, f0, f1 := middle(early, memory), middle(late, memory), least(early, files), least(late, files)
 	t.Logf("%d trials: %.1f MiB and %.0f files early, %.1f MiB and %.0f files late; at most %.1f MiB", trials, m0/(1<<20), f0, m1/(1<<20), f1,
 		slices.MaxFunc(levels, func(a, b level) int { return int(a.memory - b.memory) }).memory/(1<<20))
-	// A run keeps about a hundred bytes of each trial. All trials together need less than the garbage collector varies.
+	// A run keeps about a hundred bytes per trial. In total, that is less than the variation from garbage collection.
 	if m1 > 1.1*m0+2<<20 {
 		t.Errorf("memory grew from %.1f to %.1f MiB", m0/(1<<20), m1/(1<<20))
 	}

@@ -105,7 +105,6 @@ func TestProgressInTmux(t *testing.T) {
 			for range 15 { // long enough for several updates of the bars
 				time.Sleep(100 * time.Millisecond)
 				screen = p.all()
-				// Lines above the bars may wrap.
 				if strings.Count(screen, "opening ") != 2 || strings.Count(screen, "more workloads") > 1 {
 					t.Fatalf("from %d columns, %s:\n%s", columns, how, screen)
 				}

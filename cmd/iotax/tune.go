@@ -347,7 +347,7 @@ func (t *tuning) measure(ctx context.Context, combos []tune.Combo, rounds int) (
 	return rows, t.dir.Write(t.state)
 }
 
-// plan returns a plan that measures combos for some rounds. It keeps targets outside of the matrix, because
+// plan returns a plan that measures combos for this number of rounds. It keeps targets outside of the matrix, because
 // combinations may be based on them.
 func (t *tuning) plan(combos []tune.Combo, rounds int) *plan.Plan {
 	p := *t.p

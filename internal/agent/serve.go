@@ -80,8 +80,8 @@ func Main(m iotax.Machine) {
 	os.Exit(status)
 }
 
-// EnclosedProgram is the path of the agent's program in a container that Enclose starts. The container's first process
-// runs this program, so no copy is needed.
+// EnclosedProgram is the path of the agent's program in the container of Enclose. The container's first process runs
+// this program, so no copy is needed.
 const EnclosedProgram = "/proc/1/exe"
 
 // Enclose returns the command that starts a session in a container on Linux: in new mount, PID, IPC and UTS namespaces,
@@ -169,8 +169,8 @@ func (s *server) stream(ctx context.Context, stream *yamux.Stream) {
 	}
 }
 
-// closing returns a context that is canceled when the other end closes stream. The other end must not send
-// anything more on it.
+// closing returns a context that is canceled when the other end closes stream. The other end must not send anything
+// more on it.
 func closing(ctx context.Context, stream *yamux.Stream) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {

@@ -1,6 +1,6 @@
 // Package bisect finds the first version that is slower than a good one. Each step compares one version with the good
-// one in paired rounds, until the error probability is small enough. Deps provides the functions that build and measure
-// a version.
+// one in paired rounds, until the error probability is small enough or the rounds are used up. Deps provides the
+// functions that build and measure a version.
 package bisect
 
 import (
@@ -65,7 +65,8 @@ type Deps struct {
 	Note   func(format string, args ...any)
 }
 
-// A BuildError reports why a version cannot be built or measured. The search continues without that version.
+// A BuildError reports why a version cannot be built or measured. The search continues without that version, unless it
+// is State.Good or State.Bad.
 type BuildError struct{ Err error }
 
 func (e *BuildError) Error() string { return e.Err.Error() }

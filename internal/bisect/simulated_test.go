@@ -64,7 +64,7 @@ func (w *world) search() *Search {
 	return &Search{Deps: w.deps(), State: &State{Good: w.versions[0], Bad: w.versions[len(w.versions)-1]}, Margin: 0.05, Least: 6, Most: 300}
 }
 
-// score counts the studies with a right result, a wrong result and no result. trials is the total number of trials.
+// score counts the studies with a right, a wrong and an undecided result. trials is the total number of trials.
 type score struct {
 	right, wrong, unsure int
 	trials               float64

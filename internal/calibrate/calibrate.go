@@ -20,7 +20,7 @@ import (
 // MaxAge is the maximum age of a calibration that a run uses.
 const MaxAge = 7 * 24 * time.Hour
 
-// minPhi is the minimum number of rounds for an autocorrelation and for a trial length. With 6 independent rounds, an
+// minPhi is the minimum number of rounds for Calibration.Phi and Calibration.Trial. With 6 independent rounds, an
 // autocorrelation of 0.4 is common by chance.
 const minPhi = 12
 

@@ -117,8 +117,8 @@ func (s *Search) Close(ctx context.Context) {
 }
 
 // All yields the leftovers of one place at a time. The caller can remove them before All searches the next place, where
-// the same mount may be visible. If Open was called with remote set, All also yields the leftovers in
-// clusters and buckets.
+// the same mount may be visible. If Open was called with remote set, All also yields the leftovers in clusters and
+// buckets.
 func (s *Search) All(ctx context.Context) iter.Seq2[[]leftover.Item, error] {
 	return func(yield func([]leftover.Item, error) bool) {
 		for _, p := range s.places {

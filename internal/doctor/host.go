@@ -254,7 +254,7 @@ func judgeLoad(loadavg string, cpus int) Check {
 		return Check{}
 	}
 	c := Check{Status: OK, Detail: fmt.Sprintf("%.2g on %d CPUs", n, cpus)}
-	// If other work uses half of the CPUs, too few remain for a load generator, a guest and its helpers.
+	// If other work uses more than half of the CPUs, too few remain for a load generator, a guest and its helpers.
 	if n > float64(cpus)/2 {
 		c.Status, c.Hint = Warn, "wait until the host is idle: other work takes CPU and I/O from all targets, and intervals get wide"
 	}

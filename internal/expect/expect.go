@@ -145,8 +145,8 @@ func inWords(unit string) string {
 	return syntax.Quote(unit)
 }
 
-// Contradicts reports whether no value can meet both e and other, on a workload and target to which both expectations
-// apply. unit is the unit of the metrics.
+// Contradicts reports whether e and other can never both be met on a workload and target to which both apply. unit is
+// the unit of the metrics.
 func (e Expectation) Contradicts(other Expectation, unit string) bool {
 	apart := func(a, b string) bool { return a != "" && b != "" && a != b }
 	above, below := e, other

@@ -44,7 +44,7 @@ var (
 	DoBuild = agent.New("build a source tree", doBuild)
 )
 
-// Space returns the space for all files in bytes.
+// Space returns the space that all files need, in bytes.
 func (b Build) Space() int64 {
 	const block = 4096
 	return int64(b.Sources)*(sourceSize+2*objectSize+3*block) + int64(b.Headers)*(headerSize+2*block) + block*int64(b.Sources/10+8)

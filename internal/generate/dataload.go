@@ -41,7 +41,7 @@ var (
 	DoDataload = agent.New("read shards of records", doDataload)
 )
 
-// Space returns the space for all files in bytes.
+// Space returns the space that all files need, in bytes.
 func (d Dataload) Space() int64 {
 	return int64(d.Shards)*int64(d.Records)*int64(d.Size) + int64(d.Checkpoint) + 4096*int64(2*d.Shards+4)
 }

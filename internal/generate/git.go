@@ -47,7 +47,8 @@ const (
 	changedEach = 5
 )
 
-// Space returns the space for all files in bytes: two work trees, two copies of the packs, and loose objects.
+// Space returns the space for all files in bytes: two work trees with their indexes, two copies of the packs, and loose
+// objects.
 func (r Repository) Space() int64 {
 	const block = 4096
 	return int64(r.Files)*(2*(trackedSize+block)+3*objectBytes+block+4*perEntry) + block*int64(r.Files/4+600)

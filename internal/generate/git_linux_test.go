@@ -49,7 +49,7 @@ func TestStatusIsGits(t *testing.T) {
 	git("init", "-q")
 	git("add", ".")
 	git("commit", "-qm", "all")
-	// Make the files older than the index, because git rereads files that are as new.
+	// Make the files older than the index, because git rereads files that are not.
 	if out, err := exec.Command("find", real, "-name", "*.go", "-exec", "touch", "-d", "2020-01-01", "{}", "+").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

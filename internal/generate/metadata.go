@@ -121,8 +121,8 @@ func deal(n, workers int) [][]int {
 	return shares
 }
 
-// each calls do for every number in shares, and records the duration of each call. The workers run in parallel. A worker
-// stops at its first error.
+// each calls do for every number in shares, and records the duration of each call. The workers run in parallel. A
+// worker stops at its first error.
 func each(ctx context.Context, shares [][]int, do func(worker, i int) error) (*recorder, error) {
 	errs, recorders := make([]error, len(shares)), make([]recorder, len(shares))
 	var all sync.WaitGroup

@@ -240,7 +240,7 @@ func (s system) device(number string) (dir string, ok bool) {
 	return "", false
 }
 
-// A walk adds the nodes of a device and of its related devices to the facts.
+// A walk adds a device, its related devices and their backing files to the facts.
 type walk struct {
 	system
 	facts *Facts
@@ -301,8 +301,8 @@ func (w *walk) visit(as Relation, dir string) error {
 	return nil
 }
 
-// loopBacking identifies the backing file of the loop device whose sysfs directory is dir. It queries the kernel,
-// because path may no longer exist, or may lead to another file.
+// loopBacking identifies the backing file of the loop device whose sysfs directory is dir. Unless path leads to a block
+// device, it queries the kernel, because path may no longer exist, or may lead to another file.
 func (s system) loopBacking(dir, path string) Backing {
 	name := filepath.Base(dir)
 	b := Backing{User: name, ID: identify(path), Path: path}
@@ -519,7 +519,8 @@ func line(file string) (string, error) {
 	return first, err
 }
 
-// printable returns the printable ASCII characters of a file. This drops the header of a VPD page.
+// printable returns the printable ASCII characters of a file. This drops the header of a VPD page whose content has at
+// most 32 bytes.
 func printable(file string) string {
 	b, _ := os.ReadFile(file)
 	return strings.TrimSpace(strings.Map(func(r rune) rune {

@@ -27,7 +27,7 @@ type magic struct {
 var magicsText string
 
 // `magics` contains signatures at fixed offsets. `scattered` contains signatures that are distinctive enough to be
-// searched for in every sector.
+// searched for in every sector. Their offsets are from the start of the sector.
 var magics, scattered = readMagics(magicsText)
 
 func readMagics(text string) (fixed, anywhere []magic) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// In a sticky directory, another user can replace a link that belongs to that user, but not one of root.
+// In a sticky directory, users can replace their own links, but not root's.
 func TestDistrustLinks(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to make a link of another user")

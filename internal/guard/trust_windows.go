@@ -1,4 +1,4 @@
 package guard
 
-// Distrust always returns nil, because Windows does not have these owners and modes.
+// Distrust always returns nil, because Windows does not have Unix owners and modes.
 func Distrust(string) error { return nil }

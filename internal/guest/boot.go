@@ -34,7 +34,7 @@ const ToolsSerial = "iotax-tools"
 type Boot struct {
 	Modules []string    // loaded at boot in addition to bootModules
 	NoTools bool        // the guest has no tools disk
-	Name    string      // host name; "" means guest. NFS servers treat guests with the same name as one client
+	Name    string      // host name; "" means "guest". NFS servers treat guests with the same name as one client
 	Root    *iotax.Root // root to switch to, if not nil
 	OnDisk  bool        // the tools disk was written by RootDisk and becomes the root
 }

@@ -353,8 +353,8 @@ func linkTools(tree, seen, root string) {
 	}
 }
 
-// linkAll makes links in the directory `in` to the entries of dir, except lost+found and etc. `seen` is the path of dir
-// after the root has changed.
+// linkAll makes links in the directory `in` to the entries of dir, except "lost+found" and "etc". `seen` is the path of
+// dir after the root has changed.
 func linkAll(dir, seen, in string) {
 	entries, _ := os.ReadDir(dir) // ReadDir fails if the host has no such programs
 	for _, e := range entries {

@@ -193,7 +193,7 @@ func directions(values []iotax.Value) []string {
 	return out
 }
 
-// ErrNothing reports that no input contains a result.
+// ErrNothing reports that the inputs yield no trial.
 var ErrNothing = errors.New("no result of fio was recognised")
 
 // Run creates a run from the added inputs. It returns the run, its trials, and the rows of the inputs in order. The
@@ -600,7 +600,7 @@ func normal(r *fio.Result) map[string]string {
 	return out
 }
 
-// canonical writes a size in one form: 4096 and 4K are 4k.
+// canonical returns a size in one form, such as "4k" for "4096" and "4K". It returns other text unchanged.
 func canonical(s string) string {
 	n, err := fio.ParseSize(s, 1024)
 	if err != nil || n <= 0 {
@@ -630,9 +630,9 @@ func describe(run *iotax.Run, t *iotax.Trial) {
 	}
 }
 
-// metrics returns the headline metrics of a trial: for each direction IOPS, or bandwidth if the blocks are large and
-// sequential or the IOPS are unknown. Without directions, it returns the first value, unless that is the number of
-// bytes.
+// metrics returns the headline metrics of a trial: IOPS for each direction, or bandwidth if the IOPS are unknown or the
+// I/O is in large blocks and not random. Without directions, it returns the metric of the first value, unless that is
+// the number of bytes.
 func metrics(t *iotax.Trial) []string {
 	var out []string
 	for _, d := range directions(t.Values) {

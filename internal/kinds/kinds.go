@@ -25,7 +25,8 @@ func All() plan.Kinds {
 // cannot parse.
 func Saved(r *iotax.Run) (*plan.Plan, error) { return SavedIn("", r) }
 
-// SavedIn is like Saved, for the plan of a divided run. Relative paths in that plan start from folder.
+// SavedIn is like Saved, but relative paths in the plan start from folder. The plan of a divided run may have such
+// paths.
 func SavedIn(folder string, r *iotax.Run) (*plan.Plan, error) {
 	return plan.Parse(filepath.Join(folder, "plan of run "+r.ID), r.Plan, All())
 }

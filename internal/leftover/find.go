@@ -57,7 +57,7 @@ func (p Place) Finders() []Finder {
 		Finder{Kind: nbd, Plural: "NBD devices"}, Finder{Kind: directory, Plural: "directories"})
 }
 
-// Find runs all finders. If some fail, it still returns the items of the other finders. The error joins all failures.
+// Find runs all finders and returns all items that they find, even if some finders fail. The error joins all failures.
 func Find(ctx context.Context, p Place) (all []Item, err error) {
 	add := func(kind string, items []Item, ferr error) {
 		for _, i := range items {

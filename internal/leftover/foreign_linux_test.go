@@ -133,8 +133,8 @@ func TestForgedMarkers(t *testing.T) {
 	}
 }
 
-// Removing a directory also ends the process whose id is in the directory, if an argument of the process is a path in
-// the directory. An argument that only contains the directory's name does not count.
+// Removing a directory also ends the process whose id is in the directory, if a word in the process's arguments is a
+// path in the directory. The path of the directory itself, or a longer path that contains it, does not count.
 func TestProcessOfDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct {

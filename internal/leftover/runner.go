@@ -68,7 +68,7 @@ func ParseRunner(s string) (Runner, error) {
 	return r, nil
 }
 
-// State is the state of a runner or of its item.
+// State is the state of a runner or of an Item.
 type State string
 
 const (

@@ -30,7 +30,7 @@ const (
 	directory = "directory"
 )
 
-// A remnant describes an item on its own machine.
+// A remnant is an Item as the agent on its machine reports it.
 type remnant struct {
 	Kind, Name, Detail string
 	Label              string // label of a process; otherwise the first line of the marker of the directory

@@ -50,7 +50,7 @@ func Kinds() []Kind {
 	}
 }
 
-// PlanKinds returns the part of Kinds that package plan needs.
+// PlanKinds returns the plan.Kind of each kind.
 func PlanKinds() []plan.Kind {
 	var ks []plan.Kind
 	for _, k := range Kinds() {

@@ -159,7 +159,7 @@ func (b *builder) checkMeasure(m *Measure, n *syntax.Node) {
 		joined := err.(interface{ Unwrap() []error })
 		for _, e := range joined.Unwrap() {
 			fe := e.(*FieldError)
-			// `rounds: 0..3` has one place for both bounds. A default has no place: use that of a field that
+			// `rounds: 0..3` has one place for both bounds. A default has no place, so use the place of a field that
 			// contradicts it.
 			outer, _, _ := strings.Cut(fe.Field, ".")
 			at := n

@@ -16,7 +16,7 @@ import (
 // Host is the name of the machine that iotax runs on. A plan need not declare it.
 const Host = "host"
 
-// Parse reads the plan file named `file`. It returns all errors as Errors, sorted by their position.
+// Parse reads a plan from src, the content of `file`. It returns all errors as Errors, sorted by their position.
 func Parse(file string, src []byte, k Kinds) (*Plan, error) {
 	c := &syntax.Collector{}
 	root := syntax.Read(file, src, c)
@@ -194,7 +194,7 @@ func (b *builder) top(root *syntax.Node, key string) *syntax.Node {
 	return &syntax.Node{Src: root.Src, Line: root.Line, Col: root.Col, Width: root.Width}
 }
 
-// word reports whether the value of e is one word. If it is not, word adds an error.
+// word reports whether the value of e is a scalar. If not, it adds an error.
 func (b *builder) word(e syntax.Pair) bool {
 	if e.Val.Kind != syntax.ScalarNode {
 		b.Fail(syntax.OrKey(e.Val, e.Key), "write "+e.Key.Text+": and a word", "%s takes a word, not %s", e.Key.Text, e.Val.What())

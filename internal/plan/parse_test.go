@@ -41,7 +41,7 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// Every file in testdata/errors is invalid. Its .txt file contains the error messages.
+// Every plan in testdata/errors is invalid. Its .txt file contains the error messages.
 func TestErrors(t *testing.T) {
 	files, err := filepath.Glob("testdata/errors/*.yaml")
 	if err != nil || len(files) < 60 {
@@ -80,7 +80,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Every file in testdata/plans is valid. Its .txt file contains the resolved plan.
+// Every plan in testdata/plans is valid. Its .txt file contains the resolved plan.
 func TestPlans(t *testing.T) {
 	files, err := filepath.Glob("testdata/plans/*.yaml")
 	if err != nil || len(files) < 4 {

@@ -7,8 +7,8 @@ import (
 )
 
 // Absolute makes all host paths absolute, because --resume and clean read the saved plan, and may run in another
-// directory. Relative paths start from the directory of the plan file, or from the working directory on the command
-// line. ~/ is the home directory.
+// directory. Relative paths start from the directory of the plan file. In a plan from the command line, they start from
+// the working directory. ~/ is the home directory.
 func (p *Plan) Absolute() error {
 	for _, m := range p.Machines {
 		if err := inFull(m.Traits().HostFiles, folder(m.Pos.File)); err != nil {

@@ -87,7 +87,7 @@ func TestSchemaRefusesBadPlans(t *testing.T) {
 	}
 }
 
-// Each unit typo is checked separately, so that one failing pattern cannot hide another.
+// The schema and the parser accept the same values. Each value has its own plan, so that one error cannot hide another.
 func TestSchemaKnowsUnits(t *testing.T) {
 	s := compiled(t)
 	check := func(measure string, good bool) {

@@ -49,7 +49,7 @@ func (b *builder) server(e *entry, key, name string) {
 	}
 }
 
-// at resolves the `at:` of each workload. A workload without `at:` keeps no places, which means all targets.
+// at resolves the `at:` of each workload. It leaves workloads without `at:` to gather.
 func (b *builder) at() {
 	for _, w := range b.works {
 		if w.done == nil || len(b.byTarget) == 0 {

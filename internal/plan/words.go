@@ -32,7 +32,7 @@ var instead = map[string]string{
 // it uses DefaultWorkloads. m is the result of Defaults, possibly changed by flags.
 //
 //	dir:/var/tmp   /var/tmp   ./here           a directory of this host
-//	device:/dev/vdb                            a block device of this host, read only
+//	device:/dev/vdb                            a block device of this host, read-only unless --destroy names it
 //	qemu:virtio-blk,cache=none,memory=2GiB     a disk of a guest; words with equal machine keys share a guest
 //	qemu:virtiofs,cache=auto                   a directory of this host, shared with a guest
 //	https://HOST/BUCKET   nbd://HOST:PORT/NAME a bucket, an NBD export

@@ -248,7 +248,7 @@ func (w *words) container(n *syntax.Node, kind string) {
 	w.directory(n, path, onVolume, w.machine(n, m, called, syntax.Mapping(n, onMachine...)))
 }
 
-// pod reads k8s://pod/NAMESPACE/NAME[/path] and k8s://storageclass/CLASS, each with ?key=value&…
+// pod reads k8s://pod/NAMESPACE/NAME[/path][?key=value&…] and k8s://storageclass/CLASS[?key=value&…].
 func (w *words) pod(n *syntax.Node) {
 	const form = "write k8s://pod/NAMESPACE/NAME/path or k8s://storageclass/CLASS"
 	m, _ := kindNamed(w.kinds.Machines, "k8s")

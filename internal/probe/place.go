@@ -160,8 +160,8 @@ func unescape(s string) string {
 // nothing is mounted).
 //
 // If the path is a block device or is stored on one, the facts also include device.name, device.disk (for a partition,
-// its disk), device.size (bytes), device.model, device.mapped (name of a device mapper, or level of a RAID), device.on
-// (the devices or the file that it consists of), queue.scheduler, queue.rotational, queue.write_cache,
+// its disk), device.size (bytes), device.model, device.mapped (name of a device-mapper device, or level of a RAID),
+// device.on (the devices or the file that it consists of), queue.scheduler, queue.rotational, queue.write_cache,
 // queue.nr_requests, queue.logical_block_size and further limits of the queue. For an overlay, the device is that of
 // its upper directory, if that directory is visible.
 func Place(ctx context.Context, m iotax.Machine, p string) (map[string]string, error) {

@@ -19,7 +19,7 @@ func TestCurve(t *testing.T) {
 		t.Errorf("%+v: p99.9 has 54 observations beyond it", c)
 	}
 	run, trials := reporttest.Loaded()
-	rates, err := From(run, Held(trials), "read.iops") // another metric changes no point
+	rates, err := From(run, Held(trials), "read.iops") // the requested metrics do not affect the points
 	if err != nil {
 		t.Fatal(err)
 	}

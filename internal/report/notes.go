@@ -88,7 +88,8 @@ type rawItem struct {
 	row *Row
 }
 
-// number numbers the notes in the order of the rows and merges their items.
+// number merges the items of each note and numbers the notes in the order of the rows. Notes about all rows go to
+// Common, without a number.
 func (b *builder) number() {
 	first := map[*Note]bool{}
 	rows := 0

@@ -19,7 +19,7 @@ type Reference struct {
 	Name      string         `json:"name"`                          // name of the data set, or path of a table
 	Source    string         `json:"source"`                        // origin of the figures
 	Reference string         `json:"reference,omitempty"`           // this run's target that ratios are relative to, or ""
-	Theirs    string         `json:"published_reference,omitempty"` // published name of the target Reference
+	Theirs    string         `json:"published_reference,omitempty"` // published name of that target
 	Rows      []ReferenceRow `json:"rows"`
 	Unmatched []string       `json:"unmatched,omitempty"` // cells of this run without matching figures
 	Unused    []string       `json:"unused,omitempty"`    // published cells without a counterpart in this run

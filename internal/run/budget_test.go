@@ -64,7 +64,7 @@ func TestBudgetIsOfTheWholeRun(t *testing.T) {
 	}
 }
 
-// A run that uses its whole budget, a resumed run and a shard take as long as estimated.
+// A run that its budget ends, a resumed run and a shard take as long as estimated.
 func TestTakesAsLongAsEstimated(t *testing.T) {
 	around := map[string]time.Duration{"host": time.Second, "disk": 5 * time.Second, "share": 20 * time.Second}
 	costs := schedule.Costs{Before: 14 * time.Second, Open: time.Minute, Around: map[schedule.Cell]time.Duration{}}
@@ -130,7 +130,7 @@ func TestBudgetIsGoneOnWith(t *testing.T) {
 }
 
 // The overhead that is measured with one workload on a target also applies to the other workloads. Before the first
-// trial, the estimate uses the assumed overhead.
+// trial, the estimate uses the overhead in Options.Around.
 func TestTimeLeftByTarget(t *testing.T) {
 	w := newWorld()
 	around := map[string]time.Duration{"host": time.Second, "disk": 5 * time.Second, "share": 20 * time.Second}

@@ -46,7 +46,7 @@ type engine struct {
 
 	from   time.Time                       // when this process began the run; the budget counts from here
 	begun  time.Time                       // when this process began to measure, after it had opened all targets
-	around map[schedule.Cell]time.Duration // assumed overhead of a trial (schedule.Costs.Around)
+	around map[schedule.Cell]time.Duration // estimated overhead of a trial (schedule.Costs.Around)
 	extra  map[string]stat.Timing          // measured overhead of a trial, by target
 }
 
@@ -696,7 +696,7 @@ func (e *engine) each(l *lane, target string) time.Duration {
 
 // trialTime returns the estimated time of a trial of l on a target: the mean of the earlier successful trials of this
 // process, or else the planned time plus an overhead. If l has a measurement window, the overhead is that of other
-// workloads with a window on the target. If none is measured yet, or without a window, it is the assumed overhead.
+// workloads with a window on the target. If none is measured yet, or without a window, it is that of Options.Around.
 func (e *engine) trialTime(l *lane, target string) time.Duration {
 	if t := l.times[target]; t.N > 0 {
 		return t.Mean()

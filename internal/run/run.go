@@ -1,7 +1,7 @@
 // Package run measures a plan. It opens the machines, attaches the volumes, prepares each workload on each target,
-// and runs paired, interleaved rounds until the intervals are narrow enough or a limit of the plan is reached. At the
-// end, it removes what it created, even after an error. All side effects go through the functions in Deps, so its tests
-// run on fakes with a fake clock.
+// and runs paired, interleaved rounds until the goal or a limit of the plan is reached. At the end, it removes what it
+// created, even after an error. All side effects go through the functions in Deps, so its tests run on fakes with a
+// fake clock.
 package run
 
 import (
@@ -66,8 +66,9 @@ type Deps struct {
 	Save   func(ctx context.Context, t *iotax.Trial) error
 	Update func(ctx context.Context, r *iotax.Run) error
 
-	// Calibrate returns the known noise of the setup of r's baseline, or nil if it is unknown. Run calls Calibrate
-	// after opening all targets, unless a resumed run already has a calibration. Calibrate is optional.
+	// Calibrate returns the noise of the setup of r's baseline, which it may measure first, or nil if the noise is
+	// unknown. Run calls Calibrate after opening all targets, unless a resumed run already has a calibration. Calibrate
+	// is optional.
 	Calibrate func(ctx context.Context, r *iotax.Run) (*iotax.Calibration, []iotax.Finding)
 
 	// Progress receives the events of the run, in the goroutine of Run. It is optional.
@@ -92,7 +93,7 @@ type Options struct {
 
 	Shard Shard // the part of the run that this process measures; the zero Shard is the whole run
 
-	Around map[schedule.Cell]time.Duration // assumed overhead of a trial (schedule.Costs.Around), used until trials have been measured
+	Around map[schedule.Cell]time.Duration // estimated overhead of a trial (schedule.Costs.Around), used until trials have been measured
 
 	// Enough replaces the stop rule for a plan that compares one target with the baseline. It gets the log ratios of
 	// the valid rounds. It returns the reason to stop, or "" to continue.
@@ -129,8 +130,8 @@ type Event struct {
 	Elapsed  time.Duration // since measuring began
 	Left     time.Duration // estimated time of the remaining rounds if all are needed, at most the rest of the budget; 0 if unknown
 
-	// HalfWidth is the half-width of the widest ratio of the workload so far, as a ratio (stat.Interval.HalfWidth), or
-	// 0 without an interval. Precision is the half-width to reach, or 0 if the number of rounds is fixed.
+	// HalfWidth is the half-width of the workload's widest interval so far, as a ratio (stat.Interval.HalfWidth), or 0
+	// without an interval. Precision is the half-width to reach, or 0 if the number of rounds is fixed.
 	HalfWidth, Precision float64
 }
 

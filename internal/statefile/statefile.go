@@ -18,7 +18,7 @@ import (
 
 const (
 	file = "state.json"
-	lock = "iotax.lock" // also marks the directory as one of a search
+	lock = "iotax.lock" // also marks the directory as a state directory
 )
 
 // A Dir is the state directory of a search. The caller closes it.

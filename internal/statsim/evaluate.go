@@ -30,7 +30,7 @@ type Options struct {
 }
 
 // Gate is the minimum lower bound of the coverage in models for which the method promises 95 %. FlagGate is the minimum
-// share of studies that the checks must flag in other models, if their coverage is too low (see Row.Unflagged).
+// share of studies that the checks must flag in other models whose coverage is too low (see Row.Unflagged).
 const (
 	Gate     = 0.945
 	FlagGate = 0.80

@@ -160,7 +160,7 @@ func (n *nbd) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	p.Facts["nbd.size"] = strconv.FormatInt(size, 10)
 	p.Durability = in.Durability
 	if n.spec.Cache == "unsafe" {
-		p.Durability = iotax.FlushIgnored
+		p.Durability = iotax.Weakest(iotax.FlushIgnored, in.Durability)
 	}
 	if iotax.IsLocal(n.env.Server) {
 		p.Backing = image

@@ -19,9 +19,9 @@ import (
 // ErrGone reports that a process has ended.
 var ErrGone = errors.New("it has ended")
 
-// Start returns the start time of the process pid in milliseconds since 1970. On systems without /proc, the value does
-// not change when the clock is set. The error is ErrGone if the process has ended, even if it is still a zombie. Any
-// other error means that the start time is unknown.
+// Start returns the start time of the process pid in milliseconds since 1970. On macOS and Windows, setting the clock
+// does not change the value. The error is ErrGone if the process has ended, even if it is still a zombie. Any other
+// error means that the start time is unknown.
 func Start(ctx context.Context, pid int) (ms uint64, err error) {
 	p, err := process.NewProcessWithContext(ctx, int32(pid))
 	if errors.Is(err, process.ErrorProcessNotRunning) {

@@ -126,7 +126,7 @@ func end(t *testing.T, m iotax.Machine) {
 	}
 }
 
-// TestMachine runs the suite of all machines through an agent in the PATH of an SSH host.
+// TestMachine runs the machine test suite through an agent in the PATH of an SSH host.
 func TestMachine(t *testing.T) {
 	servers := map[iotax.Machine]*sshtest.Server{}
 	machinetest.Run(t, func(t *testing.T) iotax.Machine {

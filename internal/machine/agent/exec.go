@@ -41,7 +41,7 @@ func (e *Exec) Close(ctx context.Context) error {
 	return e.Remove(ctx)
 }
 
-// Start starts argv. Wait of the returned Running returns the program's failure.
+// Start starts argv. The Running's Kill cancels e.Run; the end of ctx does not.
 func (e *Exec) Start(ctx context.Context, argv []string) (*agent.Running, error) {
 	ctx, kill := context.WithCancel(context.WithoutCancel(ctx))
 	stdin, in := io.Pipe()

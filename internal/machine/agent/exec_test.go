@@ -96,7 +96,7 @@ func (c *channel) machine() *agent.Machine {
 	return agent.New(&agent.Exec{Name: "box", Run: c.run, Hint: "use another image"}, "")
 }
 
-// TestExec runs the suite of all machines through an agent behind a channel.
+// TestExec runs the machine test suite through an agent behind a channel.
 func TestExec(t *testing.T) {
 	t.Parallel()
 	channels := map[iotax.Machine]*channel{}

@@ -26,7 +26,7 @@ type Machine struct {
 
 	link     agent.Link
 	over     agent.Transport
-	patience time.Duration // how long to retry refused connections before the machine counts as gone
+	patience time.Duration // how long to retry a reconnection while the machine is unreachable
 
 	mu      sync.Mutex
 	last    *agent.Session

@@ -120,7 +120,7 @@ type box struct {
 	runtime string   // OCI runtime in the engine's settings for the container
 	volumes []string // volumes made for the container
 	facts   map[string]string
-	roots   []hostPath // paths of this host that contain its files, longest inside first
+	roots   []hostPath // paths of this host that contain its files; the longest `inside` comes first
 
 	pid int // the container's first process, on the engine's host
 }
@@ -187,7 +187,7 @@ func open(ctx context.Context, engine string, s *Spec, o kind.Options) (_ iotax.
 	return b, nil
 }
 
-// resolve returns s with Container or Image in place of Ref: Container if the engine has a container of that name.
+// resolve returns s with Ref replaced by Container if the engine has such a container, else by Image.
 func resolve(ctx context.Context, api *link, engine string, s *Spec) (*Spec, error) {
 	if s.Ref == "" {
 		return s, nil
@@ -544,7 +544,7 @@ func (b *box) gone(ctx context.Context) error {
 	return nil
 }
 
-// `why` returns the error of gone, or err if gone returns none or ctx is done.
+// `why` returns the error of gone, or err if gone returns nil or ctx is done.
 func (b *box) why(ctx context.Context, err error) error {
 	if gone := b.gone(ctx); gone != nil && ctx.Err() == nil {
 		return gone

@@ -105,5 +105,4 @@ type commandAddr string
 func (a commandAddr) Network() string { return "command" }
 func (a commandAddr) String() string  { return string(a) }
 
-// isSSH reports whether the address of an engine is an SSH URL.
 func isSSH(where string) bool { return strings.HasPrefix(where, "ssh://") }

@@ -74,7 +74,7 @@ func Version(ctx context.Context, engine string) (string, error) {
 	return v.Version + " at " + redacted(where), err
 }
 
-// redacted returns an address without its password.
+// redacted hides the password in a URL. It returns any other address unchanged.
 func redacted(where string) string {
 	if u, err := url.Parse(where); err == nil {
 		return u.Redacted()
@@ -97,8 +97,8 @@ func engineHint(engine, where string) string {
 	return "start Docker, or name its address: DOCKER_HOST, host: or context:"
 }
 
-// engineAddress returns the address of the engine: from s, else from the environment, else from Docker's current
-// context, else the usual socket. For a context with TLS keys, it also returns their directory.
+// engineAddress returns the address of the engine: from s, else from the environment, else (only for Docker) from the
+// current context, else the usual socket. For a context with TLS keys, it also returns their directory.
 func engineAddress(engine string, s *Spec) (where, tls string, err error) {
 	if s.Host != "" {
 		if _, err := url.Parse(s.Host); err != nil || !strings.Contains(s.Host, "://") {

@@ -75,8 +75,8 @@ func answers(ctx context.Context, where string) bool {
 	return err == nil
 }
 
-// atEngines returns a function that calls find for each engine whose socket answers. A default engine that does not
-// answer is not an error, because most hosts have none.
+// atEngines returns a function that calls find for the default engines and the engines that plans name. It skips an
+// engine whose Unix socket does not answer, because most hosts do not run every default engine.
 func atEngines(plans []plan.Machine, find func(context.Context, engineAt) ([]leftover.Item, error)) func(context.Context, leftover.Place) ([]leftover.Item, error) {
 	return func(ctx context.Context, p leftover.Place) ([]leftover.Item, error) {
 		if !iotax.IsLocal(p.Machine) {

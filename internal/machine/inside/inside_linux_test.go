@@ -59,8 +59,8 @@ func end(t *testing.T, m iotax.Machine) {
 	}
 }
 
-// TestNamespaces runs the brief suite of all machines in namespaces of this host. Killing their first process simulates
-// a crash.
+// TestNamespaces runs the brief machine test suite in namespaces of this host. Killing their first process simulates a
+// crash.
 func TestNamespaces(t *testing.T) {
 	needRoot(t)
 	dirs := map[iotax.Machine]string{}

@@ -104,7 +104,7 @@ func (c *Client) Exec(ns, pod, container string, gone func(context.Context) erro
 		case wanted.Err() != nil:
 			return 0, nil
 		}
-		// The cluster reports the end of a pod with a delay.
+		// Wait for the reason: the cluster reports the end of a pod with a delay.
 		if why := noticed(wanted, gone); why != nil {
 			return 0, why
 		}

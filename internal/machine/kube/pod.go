@@ -20,7 +20,7 @@ import (
 // pollTime is the interval between checks of a pod. Polling does not need the right to watch.
 const pollTime = 200 * time.Millisecond
 
-// Await waits until the container of a pod runs, and returns the pod. If the pod cannot run, Await returns an error
+// Await waits until the containers of a pod run, and returns the pod. If the pod cannot run, Await returns an error
 // with the reason and the pod's events. Await waits up to `limit` for a pod that may still start. While no node accepts
 // the pod, it passes the reason to `note`.
 func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration, note func(string, ...any)) (*corev1.Pod, error) {
@@ -128,8 +128,8 @@ func trouble(p *corev1.Pod) (late string, fatal *iotax.Error) {
 	return "it is " + strings.ToLower(cmp.Or(string(p.Status.Phase), "pending")), nil
 }
 
-// lastWords returns a container's output from its last error message of iotax, or the last three lines if there is no
-// such message.
+// lastWords returns the end of a container's output: from the start of iotax's last error message, or the last three
+// lines if iotax printed no error.
 func lastWords(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	from := max(0, len(lines)-3)

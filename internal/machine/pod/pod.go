@@ -98,8 +98,8 @@ const AllNodes = "all"
 var Kind = kind.Of("k8s", "a Kubernetes pod: a running one, or one made for the run, with the claims of its targets",
 	Spec{Image: "busybox:stable", Pull: "missing", Patience: plan.Duration(2 * time.Minute)}, open)
 
-// Spread returns a function for plan.Kind.Spread, for plans that will run. The function splits lists of nodes, and
-// replaces `node: all` with the cluster's nodes. given is the value of node for new pods whose spec names no node.
+// Spread returns the plan.Kind.Spread function for plans that will run. It splits lists of nodes, and replaces
+// `node: all` with the cluster's nodes. given is the value of node for new pods whose spec names no node.
 func Spread(given string) func(fields map[string]string) (key string, nodes []string, err error) {
 	return func(fields map[string]string) (string, []string, error) {
 		node := fields["node"]

@@ -49,7 +49,7 @@ type Disk struct {
 	iotax.Disk
 	ID      string // serial number; at most 20 bytes
 	Overlay string // qcow2 file for writes; QEMU then only reads Path
-	Shared  bool   // another guest writes to Path, so QEMU does not lock it
+	Shared  bool   // another guest uses Path, so QEMU does not lock it
 }
 
 // A Share is a shared directory with its mount tag.
@@ -187,8 +187,8 @@ func (c Config) Args() []string {
 	return append(a, c.Extra...)
 }
 
-// Check returns an error if QEMU or the virtio-fs daemon lacks an option of the device. An empty binary means the
-// installed QEMU.
+// Check returns an error if QEMU lacks a device property that d needs, or the virtio-fs daemon lacks an option. An
+// empty binary means the installed QEMU.
 func Check(ctx context.Context, binary string, d iotax.Device) error {
 	switch {
 	case d.Disk != nil:

@@ -24,9 +24,9 @@ type Accelerator struct {
 	Why  string `json:"why"`
 }
 
-// Probe returns kvm on Linux or hvf on macOS if a guest boots with it, else tcg (emulation). boot is the smallest
-// guest. Probe sets its Accel, QMP, Net and Name. alive reports whether a line of the console proves that the guest
-// runs.
+// Probe returns kvm on Linux or hvf on macOS if a guest boots with it, else tcg (emulation). boot
+// describes a minimal guest. Probe sets its Accel, QMP, Net and Name. alive reports whether a line of the console
+// proves that the guest runs.
 //
 // Probe boots a guest because inside a virtual machine, /dev/kvm may be very slow or fail. It caches the result in
 // cacheDir for this QEMU and this guest kernel. On Linux, a reboot of the host makes the result invalid.

@@ -152,8 +152,8 @@ func (v *Virtiofsd) refuses(ctx context.Context, s Share) error {
 		Hint: "leave the option out, or name another virtiofsd with binary:"}
 }
 
-// Args returns the daemon's command line for s. A Rust daemon that does not run as root cannot use its default
-// sandbox.
+// Args returns the daemon's arguments for s. A Rust daemon that does not run as root cannot use its default sandbox, so
+// Args disables it.
 func (v *Virtiofsd) Args(s Share, root bool) []string {
 	s = s.fill()
 	options, _ := v.options(s)

@@ -42,7 +42,7 @@ type VM struct {
 	close sync.Once
 }
 
-// Binary returns the name of the QEMU that runs guests of this host's architecture natively.
+// Binary returns the name of the QEMU program for guests of this host's architecture.
 func Binary() string {
 	if runtime.GOARCH == "arm64" {
 		return "qemu-system-aarch64"

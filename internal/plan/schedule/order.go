@@ -21,8 +21,8 @@ func Order(seed uint64, n, round int) []int {
 	return order
 }
 
-// RoundSeed returns the seed of the random offsets of one round of a workload, for all targets. It is between 1 and
-// 2⁵³−1: 0 requests a random seed, and JSON readers that store numbers as doubles keep the seed exact.
+// RoundSeed returns the seed of the random offsets of one round of a workload, for all targets. It is above 0, because
+// 0 requests a random seed, and below 2⁵³, because some JSON readers store numbers as doubles.
 func RoundSeed(seed uint64, workload string, round int) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(workload)) // never fails

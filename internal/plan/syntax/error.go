@@ -25,9 +25,9 @@ type Error struct {
 
 // Error returns the position and message, the source line, a caret line, and the hint:
 //
-//	plan.yaml:9:12: unknown key "iodeph" of fio
-//	  random: {fio: {iodeph: 32}}
-//	                 ^^^^^^
+//	plan.yaml:9:18: unknown key "iodeph" of fio
+//	    random: {fio: {iodeph: 32}}
+//	                   ^^^^^^
 //	  hint: did you mean "iodepth"?
 func (e *Error) Error() string {
 	var b strings.Builder

@@ -31,8 +31,8 @@ func Masked(line string) string {
 	return line
 }
 
-// unmasked returns a masked line for display, and the position of a token in it. All secrets are displayed
-// with the same length.
+// unmasked returns a line from Masked with six dots for each secret, whatever its length, and the position of a token
+// in the result.
 func unmasked(line string, column, width int) (text string, at, wide int) {
 	if !strings.ContainsRune(line, mask) {
 		return line, column, width

@@ -220,8 +220,7 @@ func (n *Node) Split(sep string) (out []*Node) {
 	}
 }
 
-// Query splits the part of the word from byte `start` on at its first "?". It returns the body and the
-// key=value pairs.
+// Query splits n.Text[start:] at the first "?". It returns the body and the key=value pairs.
 func (n *Node) Query(start int) (body *Node, pairs []*Node) {
 	i := strings.IndexByte(n.Text[start:], '?')
 	if i < 0 {

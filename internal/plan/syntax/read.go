@@ -18,9 +18,8 @@ import (
 // MaxFile is the maximum size of a plan file in bytes.
 const MaxFile = 1 << 20
 
-// These limits protect against hostile or broken files. The YAML parser is recursive, and Go cannot
-// recover from a stack overflow. The time of the parser grows with the square of the number of keys, and
-// it stores the full key path with every node.
+// These limits protect against hostile or broken files. The YAML parser is recursive, and Go cannot recover from a
+// stack overflow. The parser takes quadratic time in the number of keys, and stores the full key path with every node.
 const (
 	MaxBytes   = MaxFile
 	maxTokens  = 100_000

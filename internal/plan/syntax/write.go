@@ -89,8 +89,7 @@ func (n *Node) inline() string {
 	return "{}"
 }
 
-// plainWord matches words that need no quotes: they do not start with an indicator and contain nothing that
-// ends a plain scalar.
+// plainWord matches words that do not start with an indicator and contain nothing that ends a plain scalar.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9/._][A-Za-z0-9/._+=%@ -]*$`)
 
 // plain quotes s unless s certainly reads back unchanged.

@@ -116,9 +116,10 @@ func atRequest(processes, tallies int) asm.Instructions {
 	)
 }
 
-// header returns the instructions that load the first 8 bytes of the buffer of call R6 with the registers at R8. They
-// set R7 to these bytes as a big-endian number, and R1 to its upper half, the magic number. The second argument of the
-// system call `message` is the address of a struct msghdr. In other calls, it is the address of the buffer.
+// header returns the instructions that load the first 8 bytes of a system call's buffer. R6 is the number of the call,
+// and R8 the address of its registers. The instructions set R7 to these bytes as a big-endian number, and R1 to its
+// upper half, the magic number. The second argument of the call `message` is the address of a struct msghdr. In other
+// calls, it is the address of the buffer.
 func header(message int32) asm.Instructions {
 	const atIOV = 16 // offset of msg_iov in struct msghdr. It points to a struct iovec, which begins with the address of the buffer.
 	code := load(asm.FnProbeReadKernel, asm.R8, atSecond)
@@ -133,7 +134,7 @@ func header(message int32) asm.Instructions {
 	)
 }
 
-// count returns the instructions that set R8 to the time and R0 to the tally.
+// count returns the instructions that set R8 to the time and R0 to the address of the tally.
 func count(tallies int) asm.Instructions {
 	return asm.Instructions{
 		asm.FnKtimeGetNs.Call(),

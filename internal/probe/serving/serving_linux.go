@@ -256,7 +256,8 @@ func ofProcess(processes int) asm.Instructions {
 }
 
 // lookUp returns the instructions that both programs of threads share. They end the program if the process is not
-// measured. They set R7 to the thread's key, R8 to the time, and R0 to the thread's value or 0. They preserve R9.
+// measured. They set R7 to the thread's key, R8 to the time, and R0 to the address of the thread's value, or 0 for a
+// new thread. They preserve R9.
 func lookUp(processes, threads int) asm.Instructions {
 	return append(ofProcess(processes),
 		asm.FnKtimeGetNs.Call(),

@@ -279,7 +279,8 @@ func distributionCharts(d report.Distribution, hues map[string]int) (out []block
 	return out
 }
 
-// inParts splits cells into groups small enough to distinguish their lines. Each group includes the baseline.
+// inParts splits cells into groups of at most chart.Hues, so that readers can distinguish the lines of a plot. Each
+// group includes the baseline.
 func inParts[T any](cells []T, baseline func(T) bool) [][]T {
 	if len(cells) <= chart.Hues {
 		return [][]T{cells}

@@ -114,8 +114,8 @@ func (c *comparison) folded() []block.Block {
 	return append(out, block.Fold{Summary: howCompared, Blocks: []block.Block{c.sides(), c.method()}})
 }
 
-// short returns the form for a terminal: the important rows with their notes, some differences, and the command for the
-// rest.
+// short returns the form for a terminal: the runs, the important rows, notes, some differences, and the command that
+// prints the rest.
 func (c *comparison) short() []block.Block {
 	shown := important(c.table, shortRows)
 	out := []block.Block{c.sides(), filled(shown)}

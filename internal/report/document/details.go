@@ -13,7 +13,8 @@ import (
 	"iotax/stat"
 )
 
-// detailed returns everything below the answer. p is nil unless the document is a page.
+// detailed returns the details: sentences, tables, notes, and how the run was measured. p is nil unless the document is
+// a page.
 func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block) {
 	if len(a.Sentences) > 1 {
 		l := block.List{}

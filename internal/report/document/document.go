@@ -139,7 +139,7 @@ func cellsOf(r *report.Report) (out []cell) {
 	return out
 }
 
-// work returns the name of the workload, with the metric if it is not a rate.
+// work returns a name for the workload and the metric (see format.Work).
 func (c cell) work() string { return format.Work(c.s.Workload, format.Label(c.s.Metric)) }
 
 // invalidBy returns the rule that makes the cell invalid, or "".
@@ -162,7 +162,7 @@ func (c cell) cached(r *report.Report) bool { return slices.Contains(atCaches, c
 // document.
 const mostLines = 15
 
-// Short returns the short document. A tight document has fewer notes, and mentions causes only in its line of warnings.
+// Short returns the short document. A tight document has fewer notes, and does not list the causes of losses and gains.
 func Short(r *report.Report, tight bool) block.Document { return short(r, assess.Of(r), tight) }
 
 func short(r *report.Report, a assess.Assessment, tight bool) block.Document {
@@ -316,8 +316,8 @@ func steal(r *report.Report) float64 {
 // quoted is the trial length in the command of the step "Redo".
 const quoted = 10 * time.Second
 
-// spent reports whether workloads stopped early only after all their rounds, so that there is nothing to resume. It
-// returns false if no workload stopped early, or if a target could not be opened.
+// spent reports whether workloads stopped early and none of their hints suggests resuming the run. It returns false if
+// a target could not be opened.
 func spent(r *report.Report) (all bool) {
 	for _, f := range r.Run.Findings {
 		if f.Rule == rules.StoppedEarly.ID {

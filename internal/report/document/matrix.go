@@ -18,7 +18,7 @@ import (
 
 const (
 	mostColumns = 4  // if there are more workloads than this, and more than targets, the workloads become the rows
-	mostRows    = 12 // compared targets as rows; if there are at least two more, the smallest losses are omitted
+	mostRows    = 12 // maximum number of compared targets as rows; one more is allowed
 	mostAcross  = 8  // the same for workloads as rows; fewer, because target names in the header take several lines
 	mostNotes   = 5
 	fewNotes    = 2 // maximum number of notes in a tight document
@@ -32,8 +32,8 @@ func matrix(r *report.Report, a assess.Assessment, tight bool) []block.Block {
 	if tight {
 		m.mostNotes = fewNotes
 	}
-	var works []string            // workloads, with the metric if it is not a rate
-	worst := map[string]float64{} // keys are targets, and workloads with the prefix "/"
+	var works []string            // names that cell.work returns
+	worst := map[string]float64{} // keys are targets, and works with the prefix "/"
 	for _, c := range cellsOf(r) {
 		if c.r.Ran == 0 && c.r.Err == "" && len(c.r.Notes) == 0 {
 			continue // the target does not run the workload

@@ -44,8 +44,8 @@ func TestPrecision(t *testing.T) {
 		{1e-14, .8, 1e13, "too noisy", "an unknown multiple", "an unknown multiple"},
 		{.5, 10, 250, "too noisy", "an unknown multiple", "an unknown multiple"},
 		{2, 10, 250, "≥ 2.0×", "more than 2.0×", "more than 2.0×"},
-		{.004, .01, .02, "≤ 0.020×", "between 0.0040× and 0.020×", "between 0.40 % and 2.0 %"}, // worse
-		{8, 20, 45, "≥ 8.0×", "between 8.0× and 45×", "between 8.0× and 45×"},                  // better
+		{.004, .01, .02, "≤ 0.020×", "between 0.0040× and 0.020×", "between 0.40 % and 2.0 %"},
+		{8, 20, 45, "≥ 8.0×", "between 8.0× and 45×", "between 8.0× and 45×"},
 		{.04, 1, 3.3, "too noisy", "less than 3.3×", "less than 3.3×"},
 		{.3, 1, 3, "too noisy", "between 0.30× and 3.0×", "between 0.30× and 3.0×"},
 		{0, 1, inf, "too noisy", "an unknown multiple", "an unknown multiple"},

@@ -130,7 +130,8 @@ func WithUnit(s, unit string) string {
 	return s + " " + unit
 }
 
-// Spread formats the estimate with the larger half-width in percent: "11.6k ±3 %".
+// Spread formats the estimate with the larger half-width in percent: "11.6k ±3 %". A half-width above 100 % becomes
+// "too noisy".
 func Spread(i stat.Interval, unit string) string {
 	s := Number(i, unit)
 	if !Finite(i) || i.Estimate == 0 {
@@ -177,8 +178,8 @@ func Split(s string) (value, brackets string) {
 // Binary reports whether values in the unit are scaled in powers of 1024.
 func Binary(unit string) bool { return unit == iotax.Bytes || unit == iotax.BytesPerSecond }
 
-// Base returns the factor of the binary unit for v, in which the ticks of an axis are round. It is 1 if the unit is not
-// binary.
+// Base returns the factor of the binary unit for v, so that axis ticks are round numbers in that unit. It is 1 if the
+// unit is not binary.
 func Base(unit string, v float64) float64 {
 	if Binary(unit) {
 		return ScaleOf(unit, v).Factor

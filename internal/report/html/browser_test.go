@@ -177,7 +177,7 @@ func TestComparisonInBrowser(t *testing.T) {
 
 // The answer, the banner and the tiles fit on the first screen of a desktop and of a phone. At most six further
 // sentences are visible, and all others are in a fold that opens without scripts. The plot of ratios labels the ratio 1
-// and cuts off no text.
+// and does not cut off text.
 func TestFirstScreen(t *testing.T) {
 	long.Test(t)
 	line := report.New(reporttest.ThroughALine())
@@ -472,7 +472,7 @@ func (v *visit) saves(kinds ...string) {
 	browsertest.Call(v.Tab, browserdomain.SetDownloadBehavior, browserdomain.SetDownloadBehaviorParams{Behavior: "allow", DownloadPath: dir})
 	for _, kind := range kinds {
 		for k, ending := range []string{"svg", "png"} {
-			time.Sleep(120 * time.Millisecond) // Chromium silently drops more than ten downloads per second from a page
+			time.Sleep(120 * time.Millisecond) // Chromium silently drops downloads if a page starts more than ten per second
 			v.Eval(fmt.Sprintf(`document.querySelectorAll("[data-save=%s] .save button")[%d].click(); ""`, kind, k))
 			data := arrives(v.T, filepath.Join(dir, "iotax-"+kind+"."+ending))
 			if ending == "png" {

@@ -55,7 +55,7 @@ func (c rgb) lab() (l, a, b float64) {
 	return 116*y - 16, 500 * (x - y), 200 * (y - z)
 }
 
-// apart returns the distance of two colours, ΔE of 1976. Differences become visible at about 2.
+// apart returns the distance between two colours as CIE76 ΔE. Differences become visible at about 2.
 func apart(x, y rgb) float64 {
 	l, a, b := x.lab()
 	m, c, d := y.lab()

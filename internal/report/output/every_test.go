@@ -107,7 +107,7 @@ func TestCurveIsInEveryFormat(t *testing.T) {
 	}
 }
 
-// The report can be written as JSON, HTML, Markdown and text although something failed in the run.
+// The report can be written as JSON, HTML, Markdown and text even if a run has few usable results.
 func TestFormatsOfWhatWentWrong(t *testing.T) {
 	for name, change := range map[string]func(*iotax.Run, []*iotax.Trial){
 		"all failed": func(_ *iotax.Run, ts []*iotax.Trial) {
@@ -155,7 +155,7 @@ func TestObservationsBeyondAreTold(t *testing.T) {
 
 const evil = "<script>alert(1)</script>|`x`\x1b[31mred\x1b]0;title\x07\u202eoverride\u0085[a](javascript:b)\nnew line <img src=x onerror=y>"
 
-// Strings from the plan and the targets are escaped in HTML, Markdown and text.
+// Strings from the plan and the targets are escaped or cleaned in HTML, Markdown and text.
 func TestHostileStrings(t *testing.T) {
 	run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat50)
 	name := evil
@@ -258,8 +258,8 @@ func TestScalingIsInEveryFormat(t *testing.T) {
 	}
 }
 
-// A count of 0, such as 0 retransmits, is a measurement. A speed of 0 is not, neither in the run nor in the
-// published figures.
+// A count of 0, such as 0 retransmits, is a measurement. A bandwidth of 0 is not, either in the run or in the published
+// figures.
 func TestReferenceCounts(t *testing.T) {
 	run, trials := reporttest.RunOf(4, map[string][]string{"network": {"bandwidth", "retransmits"}},
 		reporttest.CellSpec{Target: "a to b", Workload: "network", Values: map[string]float64{"bandwidth": 100, "retransmits": 0}},

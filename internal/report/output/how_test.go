@@ -55,7 +55,7 @@ func output(t *testing.T, write func(io.Writer) error) string {
 	return b.String()
 }
 
-// Text, Markdown, HTML and JSON report how object data was protected.
+// Text, Markdown, HTML and JSON report how object data was protected and verified.
 func TestObjectsAreToldInEveryFormat(t *testing.T) {
 	up := func(target, payload, verified string) reporttest.CellSpec {
 		return reporttest.CellSpec{Target: target, Workload: "put", Values: map[string]float64{"upload.bandwidth": 1000}, Facts: map[string]string{"payload": payload, "verified": verified}}

@@ -10,7 +10,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// A report of requested metrics can be written in every format, also with a quantile that only pooled trials have.
+// A report of requested metrics can be written in every format, even with a quantile that only pooled trials have.
 func TestFormatsOfChosenMetrics(t *testing.T) {
 	run, trials := reporttest.Detailed()
 	run.Presentation = &iotax.Presentation{Expect: []iotax.Expectation{{Text: run.Workloads[0].Name + ": iops > 1"}}} // some formats contain only expectations

@@ -108,7 +108,7 @@ func Write(w io.Writer, r *report.Report, format string, details bool) error {
 	return write(w, r, details)
 }
 
-// screen is the number of lines that the short document should fit on.
+// screen is the number of lines on a screen.
 const screen = 24
 
 // Text writes a report for a terminal. Without details, it writes the short document, in its tight form if only that

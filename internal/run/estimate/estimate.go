@@ -146,9 +146,9 @@ func writing(bytes int64) time.Duration {
 const searchedRuns = 20
 
 // Costs returns the costs measured by the last run in db with the targets and workloads of p on this host, and the id
-// of that run. It searches only a few runs with the name of p. If none matches, or db is nil, it returns assumed costs
-// and "". mode is how the run calibrates. If Costs cannot read a run, it calls `note` with the error and skips the run,
-// because no measurement depends on the estimate. It fails only if ctx ends, with the cause of ctx.
+// of that run. It searches at most searchedRuns runs with the name of p. If none matches, or db is nil, it returns
+// assumed costs and "". mode is how the run calibrates. If Costs cannot read a run, it calls `note` with the error and
+// skips the run, because no measurement depends on the estimate. It fails only if ctx ends, with the cause of ctx.
 func Costs(ctx context.Context, db *store.Store, p *plan.Plan, mode calibrate.Mode, note func(string, ...any)) (c schedule.Costs, from string, err error) {
 	c = Assumed(p)
 	c.Before = calibrate.Ahead(p, mode, kinds.All())

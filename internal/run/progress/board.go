@@ -183,7 +183,7 @@ func (b *board) line(now time.Time, width int) string {
 	return s + ansi.Truncate(name, max(10, width-1-ansi.StringWidth(s+left)), "…") + left
 }
 
-// remaining returns the time left, such as "about 1m40s left", or "" if it is unknown.
+// remaining returns the time left, such as "about 1m40s left", or "" if it is unknown or below one second.
 func (b *board) remaining(ran time.Duration) string {
 	if left := (b.left - ran).Round(time.Second); b.left > 0 && left >= time.Second {
 		return b.atMost() + terminal.Elapsed(left) + " left"

@@ -31,7 +31,8 @@ func TakeUp(ctx context.Context, db *store.Store, opts *run.Options) (done bool,
 }
 
 // Share sets opts.Plan to the YAML of p, with relative paths as written, because each process may resolve them against
-// another directory. With the returned function, the run is saved as one part of the divided run.
+// another directory. If a resumed run has an equivalent plan, Share keeps the text of that plan. The returned function
+// changes Deps so that the run is saved as one part of the divided run.
 func Share(db *store.Store, p *plan.Plan, opts *run.Options) (func(*run.Deps), error) {
 	folder, err := p.Folder()
 	if err != nil {

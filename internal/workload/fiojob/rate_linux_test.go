@@ -34,7 +34,7 @@ func TestRateIsOffered(t *testing.T) {
 	var got []float64
 	for seed := range uint64(4) {
 		out := &iotax.Trial{Length: 20 * time.Second, Ramp: time.Second, Seed: 2 + seed}
-		if err := j.Run(ctx, target, out); err != nil {
+		if err := j.Run(worktest.CtxFor(t), target, out); err != nil {
 			t.Fatal(err)
 		}
 		done, _ := out.Value("read.iops")

@@ -51,12 +51,13 @@ func lateness() (end func() time.Duration) {
 }
 
 // The values read.stall.* show that the server stalls for 300 ms every 7 s. If they are wrong, and this machine stalled
-// too, the test measures again.
+// too, the test measures again. If this process did not stall, it does so once.
 func TestPeriodicStalls(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
 	const period, length = 7 * time.Second, 300 * time.Millisecond
 	const window = 5*period + period/2
+	again := false
 	for range 5 {
 		tg, control := paused(t)
 		w, out := open(t, "size", "16MiB", "rate_iops", "500"), trial(window)
@@ -112,7 +113,10 @@ func TestPeriodicStalls(t *testing.T) {
 		switch {
 		case wrong == nil:
 			return
-		case worst <= length/12:
+		case worst > length/12:
+		case !again: // not every stall of a shared machine delays this process
+			again = true
+		default:
 			t.Fatal(wrong)
 		}
 	}
