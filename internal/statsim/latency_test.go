@@ -95,7 +95,7 @@ func TestLatencyCoverage(t *testing.T) {
 	}
 }
 
-// Trials that are too short for the percentile are rejected.
+// A study whose trials are too short for the percentile has no interval.
 func TestLatencyRefused(t *testing.T) {
 	ps := Policies()
 	p := ps[slices.IndexFunc(ps, func(p *Policy) bool { return p.Name == "p99.9 few" })]

@@ -11,8 +11,8 @@ import (
 //
 //	ln X(t) = ln μ_a + S(t) + E_aj + w(t)
 //
-// S is shared by the arms, E is constant within a trial, and w varies within it. Zero fields have no effect. Times
-// are in seconds. Sizes are natural logarithms: 0.05 is about 5 %.
+// S is shared by the arms, E is constant within a trial, and w varies within it. The fields after SharedSigma add other
+// effects. Zero fields have no effect. Times are in seconds. Sizes are natural logarithms: 0.05 is about 5 %.
 type Model struct {
 	Name string // starts with the family: "M2 τ=30s σ=5%"
 	Gate bool   // the method promises 95 % coverage for this model
@@ -39,9 +39,9 @@ type Model struct {
 	ModeSize  float64 // logarithm of the factor on the rate of a slow trial; negative means slower
 	Sticky    float64 // lag-one autocorrelation of being slow, from trial to trial of an arm
 
-	Step       float64 // logarithm of a step in both arms
+	Step       float64 // logarithm of the factor on the rates of both arms after a step
 	StepWithin float64 // the step is at a uniform time in [0, StepWithin]
-	Bucket     float64 // capacity of a token bucket of both arms, in seconds of I/O at the full rate
+	Bucket     float64 // capacity of a token bucket that the arms share, in seconds of I/O at the full rate
 	Refill     float64 // fill rate of the bucket, and the arm's rate when the bucket is empty; 1 is the full rate
 
 	StallRate   float64 // stalls per second; both arms, independently
@@ -88,8 +88,8 @@ func (m *Model) bias() float64 {
 
 func (m *Model) shape(arm int) *shape { return &m.Latency[min(arm, len(m.Latency)-1)] }
 
-// truth returns the logarithm of the ratio that a study estimates: the ratio of the rates, or of the q quantiles of
-// the latencies.
+// truth returns the logarithm of the ratio that a study estimates: if q is 0, the target's rate over the baseline's,
+// otherwise the baseline's q quantile of latency over the target's.
 func (m *Model) truth(lnRho, q float64) float64 {
 	switch {
 	case q == 0:

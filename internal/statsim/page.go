@@ -196,7 +196,7 @@ func (r *Result) Text(width int) string {
 	return b.String()
 }
 
-// plain removes Markdown markup.
+// plain removes the asterisks and backquotes of Markdown.
 var plain = strings.NewReplacer("*", "", "`", "")
 
 func coverage(x *Row) string {

@@ -222,8 +222,8 @@ func (w *work) iotax(p protocol) outcome {
 	return o
 }
 
-// setAside removes the rounds with an invalid value, like the engine and the report (stat.SetAside). If an arm has
-// too many of them, setAside keeps the rounds and ok is false.
+// setAside removes the rounds with an invalid value, as the engine and the report do (stat.SetAside). If an arm has too
+// many invalid values, setAside keeps all rounds and ok is false.
 func (w *work) setAside() (d []float64, ok bool) {
 	if w.m.Corrupt == 0 {
 		return w.d, true
@@ -366,8 +366,8 @@ func (w *work) stein() outcome {
 const jitter = 0.05
 
 // pilot follows Li, Kelly et al., Pilot (MASCOTS'16). It merges per-second readings in pairs until their lag-one
-// autocorrelation is at most 0.1 or fewer than 40 remain. It stops if at least 20 readings remain and their t interval
-// is within ± 5 % of the mean, or after 60 trials.
+// autocorrelation is at most 0.1 or fewer than 40 remain. It stops an arm if at least 20 readings remain and their t
+// interval is within ± 5 % of the mean, or after 60 trials.
 func (w *work) pilot() outcome {
 	const rounds, enough, limit = 60, 20, 0.1
 	var o outcome
@@ -418,8 +418,8 @@ func quotient(m, v, df [2]float64) (lo, hi float64) {
 	return est - h, est + h
 }
 
-// rciw follows Laaber, Würsten, Gall & Leitner (FSE'20). It runs two to five forks of ten iterations, until the width
-// of the 95 % interval of a hierarchical percentile bootstrap is at most 3 % of the mean.
+// rciw follows Laaber, Würsten, Gall & Leitner (FSE'20). It runs two to five forks of ten iterations per arm, until the
+// width of the 95 % interval of a hierarchical percentile bootstrap is at most 3 % of the mean.
 func (w *work) rciw() outcome {
 	const forks, draws, limit = 5, 100, 0.03
 	var o outcome

@@ -11,8 +11,8 @@ import (
 	"iotax/stat"
 )
 
-// A Recording contains the seconds of a real run: for each valid round, the series of the baseline and of a target.
-// Larger values are better.
+// A Recording contains the per-second values of a real run: for each valid round, the series of the baseline and of a
+// target. Larger values are better.
 type Recording struct {
 	Workload, Metric, Target string
 	Rounds                   [][2][]float64
@@ -24,9 +24,9 @@ const leastRecorded = 12
 // leastSeconds is the minimum length of a recorded trial in seconds, so that half of it is still useful.
 const leastSeconds = 3
 
-// Record returns the seconds of a target and the baseline under a workload. It uses the rounds in which both trials
-// succeeded and no trial was discarded, except rounds with fewer than leastSeconds seconds. It returns an error if
-// fewer than leastRecorded rounds remain.
+// Record returns the per-second values of a target and the baseline under a workload. It uses the rounds in which both
+// trials succeeded and no trial was discarded, except rounds with fewer than leastSeconds values. It returns an error
+// if fewer than leastRecorded rounds remain.
 func Record(trials []*iotax.Trial, workload, metric, baseline, target string) (*Recording, error) {
 	r := &Recording{Workload: workload, Metric: metric, Target: target}
 	type pair [2]*iotax.Trial

@@ -54,8 +54,8 @@ func (g *testbed) restart() {
 	g.mode, g.begun = [2]int{}, false
 }
 
-// divided runs a study whose rounds are divided between starts, like the engine. It returns the engine's interval,
-// and the interval from the same rounds that ignores the starts.
+// divided runs a study and divides its rounds between starts as the engine does. It returns the engine's interval, and
+// the interval from the same rounds that ignores the starts.
 func (w *work) divided(starts int) (both, alone stat.Interval) {
 	w.d, w.bad = w.d[:0], w.bad[:0]
 	var of []int

@@ -219,7 +219,8 @@ func (g *testbed) idle(length float64) {
 	}
 }
 
-// An ouStep is a step of the Ornstein-Uhlenbeck process S: of its value, and of its mean during the step.
+// An ouStep contains the coefficients for a step of the Ornstein-Uhlenbeck process S: for its value after the step, and
+// for its mean during the step.
 type ouStep struct {
 	length           float64
 	decay, sd        float64 // decay of the previous value, and standard deviation of the innovation

@@ -11,7 +11,7 @@ import (
 // A Pulse describes the processes that measure a run.
 type Pulse struct {
 	Silent Silence
-	Open   map[int]string // by Part.Index, the runner of each shard that has started but not ended; empty if one process measures the run
+	Open   map[int]string // by Part.Index, the runner of each shard that has started but not ended
 }
 
 // Silence maps the name of each process with a beat to the time since its last beat.
@@ -21,8 +21,8 @@ type Silence map[string]time.Duration
 func (s *Store) Shared() bool { return s.drv.beat() != "" }
 
 // Beat records that runner, a name without spaces, is measuring the run `id`. known is false if the store does not
-// contain the run yet. If the store is not shared, Beat does nothing and returns true. Unlike the methods that save
-// results, Beat has a deadline and stops when ctx is done, because the server may be unreachable.
+// contain the run, or on an error. If the store is not shared, Beat does nothing and returns true. Unlike the methods
+// that save results, Beat has a deadline and stops when ctx is done, because the server may be unreachable.
 func (s *Store) Beat(ctx context.Context, id, runner string) (known bool, err error) {
 	if !s.Shared() {
 		return true, nil

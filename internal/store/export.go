@@ -17,7 +17,7 @@ import (
 	"iotax"
 )
 
-// ExportVersion is the version of the JSON that WriteJSON writes. Within a version, only new fields may be added.
+// ExportVersion is the version of the exports. Within a version, fields and columns may only be added.
 const ExportVersion = 1
 
 // WriteJSON writes a run and its trials as one JSON object:

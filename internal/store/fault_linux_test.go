@@ -115,7 +115,7 @@ func TestReadOnlyDisk(t *testing.T) {
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "new")) // the store creates the directory of the default store
+	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "new")) // Open tries to create this directory for the default store
 	for _, path := range []string{path, filepath.Join(dir, "new.db"), ""} {
 		_, err := Open(ctx, path)
 		if err == nil {

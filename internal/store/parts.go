@@ -131,7 +131,7 @@ func one[T any](known *map[string]T, b []byte, make func() (T, error)) (T, error
 }
 
 // without removes the member `key` from object, a JSON object of strings written by encoding/json. The result may have
-// a comma at its end. Quotes inside strings follow a backslash, so the search does not match them.
+// a comma before its closing brace. Quotes inside strings follow a backslash, so the search does not match them.
 func without(object []byte, key string) []byte {
 	at := bytes.Index(object, []byte(`"`+key+`":"`))
 	if at < 1 || object[at-1] != '{' && object[at-1] != ',' {

@@ -178,8 +178,8 @@ func pgCode(err error) string {
 // shrink does nothing, because autovacuum frees space.
 func (d *postgresDriver) shrink(*sql.DB) {}
 
-// again reports whether a transaction that could not begin may succeed later. It returns false for errors of SQLite,
-// which itself waits up to its busy timeout.
+// again reports whether another attempt may succeed after err. It returns false for errors of SQLite, which itself
+// waits up to its busy timeout.
 func again(err error) bool {
 	switch pgCode(err) {
 	case pgTooManyConnections, pgStarting, pgShutdown:

@@ -70,9 +70,9 @@ type driver interface {
 // runnerKey is the key in Run.Environment under which a run records the process that measures it.
 const runnerKey = "runner"
 
-// Open opens the store at url and creates it if it does not exist. url is a path, sqlite://PATH,
+// Open opens the store at url and creates it if it does not exist. url is a path, sqlite://PATH, file://PATH,
 // postgres://USER@HOST/DATABASE, the equivalent libpq keywords (host=HOST dbname=DATABASE), or "" for the default
-// store (see Default). The directory of a named file must exist.
+// store (see Default). The directory of a named file must exist, and so must the PostgreSQL database.
 func Open(ctx context.Context, url string) (*Store, error) { return openURL(ctx, url, false) }
 
 // OpenExisting is like Open, but a named file must exist.
@@ -604,7 +604,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 	if sel.seqs != nil {
 		where += ` AND t.seq IN (` + list(sel.seqs) + `)`
 	}
-	if sel.workload != "" { // if workload is empty, the index on seq suffices
+	if sel.workload != "" { // without this condition, the index on seq suffices
 		where, args = where+` AND t.workload = $4`, append(args, sel.workload)
 	}
 	rows, err := tx.QueryContext(ctx, `SELECT `+columns+` FROM `+from+` WHERE `+where+` ORDER BY t.seq LIMIT $3`, args...)

@@ -159,7 +159,7 @@ func testRoundTrip(t *testing.T, url string) {
 	}
 }
 
-// fill sets every field under v to a non-zero value, so that testEveryFieldIsKept finds fields that the store lacks.
+// fill sets every field under v to a non-zero value, so that testEveryFieldIsKept finds unsaved fields.
 func fill(t *testing.T, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -40,8 +40,8 @@ func Color(w io.Writer) bool {
 	return Is(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// Hanging returns lead followed by text. It wraps text at columns and indents the other lines to the start of text. If
-// columns is 0, it does not wrap.
+// Hanging returns lead followed by text. It wraps text at columns, but leaves it at least 20 columns, and indents the
+// other lines to the start of text. If columns is 0, it does not wrap.
 func Hanging(lead, text string, columns int) string {
 	n := ansi.StringWidth(lead)
 	if columns > 0 {
@@ -51,7 +51,7 @@ func Hanging(lead, text string, columns int) string {
 	return lead + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", n))
 }
 
-// Elapsed formats a duration: in tenths of a second below a minute, otherwise in seconds.
+// Elapsed formats a duration, rounded to tenths of a second below a minute, otherwise to seconds.
 func Elapsed(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprint(d.Round(100 * time.Millisecond))

@@ -78,8 +78,8 @@ func (d *Trend) chart(width float64) chart.Plot {
 	return p
 }
 
-// levels returns a line for each group of dots between two changes. The height of a line is the geometric mean of the
-// group's included dots.
+// levels returns a line for each group of dots that the changes separate. The height of a line is the geometric mean of
+// the group's included dots.
 func (d *Trend) levels() (out []chart.Line) {
 	bounds := []int{0}
 	for _, c := range d.Changes {

@@ -130,7 +130,7 @@ func runLink(r iotax.Run) block.Link {
 	return block.Link{Text: r.ID, Href: "/runs/" + url.PathEscape(r.ID)}
 }
 
-// choices returns links to other metrics of the cell, to the value or the ratio, and to other runs.
+// choices returns links to other metrics of the cell, to the value or the ratio, and to the trend of all runs.
 func (d *Trend) choices() (out []block.Block) {
 	link := func(text string, change func(*Options)) block.Link {
 		o := d.Options
@@ -201,7 +201,7 @@ func (d *Trend) answer() string {
 	return what + " " + d.Outcome()
 }
 
-// Outcome describes the last change, or reports that no change was found.
+// Outcome describes the last change. Without a change, it reports the number of runs, and whether they are too few.
 func (d *Trend) Outcome() string {
 	if n := d.Points(); len(d.Changes) == 0 {
 		rest := ""

@@ -73,7 +73,8 @@ func mountHere(ctx context.Context, x mounting) (none, error) {
 }
 
 // unmountHere unmounts x and removes the mount point. It does not unmount a mount with another source. While the mount
-// is busy, it retries for about 2 s. If the unmount still fails, it unmounts lazily and returns the reason.
+// is busy, it retries for about 2 s. After another error, or if the mount remains busy, it unmounts lazily and returns
+// the reason.
 func unmountHere(ctx context.Context, x mounting) (lazily string, err error) {
 	for try := 0; ; try++ {
 		on, err := mountOn(x.Point)

@@ -31,7 +31,7 @@ type tables struct {
 	// option. It lists the values that 3.33 or any later version accepts in some build. The key of an engine's option
 	// starts with the name of its file in engines/.
 	Forms   map[string]*form
-	Engines map[string]string // all engines that a version of fio had, with their files in engines/
+	Engines map[string]string // by name of each engine in any version of fio 2 or 3: its file in engines/, without .c
 }
 
 func main() {

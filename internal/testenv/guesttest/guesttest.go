@@ -1,4 +1,5 @@
-// Package guesttest provides the cache directory and the init programs that tests need to boot real guests.
+// Package guesttest provides the cache directory, the init programs and the static test binaries that tests need to
+// boot real guests.
 package guesttest
 
 import (

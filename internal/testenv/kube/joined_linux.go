@@ -39,9 +39,9 @@ exec chroot . sh -c 'mount --make-rshared / && echo ready && exec cat'
 const kubeletPort = 10250
 
 // Join adds a node with this name to the cluster. The node runs in the guest m, whose kernel may support file systems
-// that this machine's kernel lacks. The guest must reach this machine's loopback interface, and m must be able to forward
-// ports to the guest. address is the guest's address in its own network. files is the directory in the guest that
-// contains the files of this machine.
+// that this machine's kernel lacks. The guest must reach this machine's loopback interface, and m must be able to
+// forward ports to the guest. address is the guest's address in its own network. files is the directory in the guest
+// that contains the files of this machine.
 func (c *Cluster) Join(t *testing.T, m iotax.Machine, name, address, files string) {
 	t.Helper()
 	n := node{name: name, address: address, index: len(c.nodes)}

@@ -59,7 +59,7 @@ func RunOf(n int, metrics map[string][]string, cells ...CellSpec) (*iotax.Run, [
 	return run, trials
 }
 
-// shorter sorts names by length, so that read.iops precedes the latencies.
+// shorter compares names by length, so that read.iops precedes the latencies.
 func shorter(a, b string) int { return cmp.Or(len(a)-len(b), cmp.Compare(a, b)) }
 
 func unitOf(name string) (string, iotax.Better) {
