@@ -169,3 +169,37 @@ func TestBuilder(t *testing.T) {
 		t.Errorf("a script that is missing is no broken version: %v", err)
 	}
 }
+
+// No name of a version makes a build remove files outside its own directory.
+func TestBuildsStayApart(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "builds")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	precious := filepath.Join(parent, "precious")
+	if err := os.WriteFile(precious, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := &Builder{Dir: dir, Script: []string{"sh", "-c", `echo "$IOTAX_VERSION" >built`}, Limit: time.Minute, Log: io.Discard}
+	versions := []string{"a/b", "a_b", "a", "a.built", ".", "..", "../.."}
+	for _, v := range versions {
+		if err := b.Build(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, v := range versions {
+		if got, err := os.ReadFile(filepath.Join(b.Of(v), "built")); err != nil || string(got) != v+"\n" {
+			t.Errorf("the build of %q has %q, %v", v, got, err)
+		}
+		if err := b.Clear(t.Context(), v); err != nil {
+			t.Error(err)
+		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if _, err := os.Stat(precious); err != nil {
+		t.Error(err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,19 +145,20 @@ type Builder struct {
 }
 
 // Of returns the build directory of a version.
-func (b *Builder) Of(version string) string {
-	return filepath.Join(b.Dir, strings.Map(func(r rune) rune {
-		if r == '/' || r == '\\' || r == ':' {
-			return '_'
-		}
-		return r
-	}, version))
+func (b *Builder) Of(version string) string { return b.at("version", version) }
+
+// built returns the file that exists once a version has been built.
+func (b *Builder) built(version string) string { return b.at("built", version) }
+
+// at returns a path in b.Dir, whatever the name of the version is: a/b, .. and a.built are possible, too.
+func (b *Builder) at(what, version string) string {
+	return filepath.Join(b.Dir, what+"-"+url.QueryEscape(version))
 }
 
 // Build implements Deps.Build.
 func (b *Builder) Build(ctx context.Context, version string) error {
 	dir := b.Of(version)
-	done := dir + ".built"
+	done := b.built(version)
 	if _, err := os.Stat(done); err == nil {
 		return nil
 	}
@@ -204,7 +206,7 @@ func (b *Builder) Build(ctx context.Context, version string) error {
 // Clear removes the build of a version.
 func (b *Builder) Clear(ctx context.Context, version string) error {
 	dir := b.Of(version)
-	if err := os.Remove(dir + ".built"); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(b.built(version)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
