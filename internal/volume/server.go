@@ -44,7 +44,7 @@ func startServer(ctx context.Context, host iotax.Machine, at string, env []strin
 		case <-s.done:
 			return s, s.ended()
 		case <-ctx.Done():
-			return s, errors.Join(context.Cause(ctx), s.stop(ctx))
+			return s, errors.Join(context.Cause(ctx), s.stop(context.WithoutCancel(ctx)))
 		case <-time.After(2 * time.Millisecond):
 		}
 	}

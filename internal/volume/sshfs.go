@@ -117,6 +117,8 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	case s.server.pid = <-started:
 	case <-s.server.done:
 		return fail(s.server.ended(), "")
+	case <-ctx.Done():
+		return fail(context.Cause(ctx), "")
 	}
 	go func() { <-s.server.done; answer.Close() }() // sshfs must not wait for a server that has ended
 
