@@ -74,10 +74,13 @@ func Version(ctx context.Context, engine string) (string, error) {
 	return v.Version + " at " + redacted(where), err
 }
 
-// redacted hides the password in a URL. It returns any other address unchanged.
+// redacted hides the password in an address. If the address is not a URL, redacted hides all before the last @.
 func redacted(where string) string {
 	if u, err := url.Parse(where); err == nil {
 		return u.Redacted()
+	}
+	if _, host, ok := strings.Cut(where, "@"); ok {
+		return "xxxxx@" + host[strings.LastIndex(host, "@")+1:]
 	}
 	return where
 }

@@ -72,8 +72,8 @@ func (s *Spec) validateConsole() error {
 		return &plan.FieldError{Field: "console.command", Msg: "the command has no place in it", Hint: "put {command} where it belongs"}
 	case s.Kernel == "":
 		return &plan.FieldError{Field: "console.command", Msg: "there is no kernel that has a command line", Hint: "name kernel: too"}
-	case s.Append != "" || s.Identity != "" || s.Fresh:
-		return &plan.FieldError{Field: "console.command", Msg: "such a guest is booted for each command, and cannot be logged into", Hint: "leave out append, identity and fresh"}
+	case s.Append != "" || s.Identity != "" || s.Fresh || s.Pin != "" || s.PinMemory != "":
+		return &plan.FieldError{Field: "console.command", Msg: "such a guest is booted for each command, and is neither logged into nor pinned", Hint: "leave out append, identity, fresh, pin and pin_memory"}
 	}
 	return err
 }

@@ -37,7 +37,7 @@ type Spec struct {
 	PinMemory   string        `yaml:"pin_memory" doc:"NUMA nodes of this host that the guest's memory is taken from, as in 0"`
 	Fresh       bool          `yaml:"fresh" doc:"boot a new guest for each trial, and make its places and files again; otherwise one guest serves the whole run"`
 	Console     Console       `yaml:"console" doc:"for a guest without a shell: how it receives its command and prints its results"`
-	BootTimeout plan.Duration `yaml:"boot_timeout" doc:"time limit until the guest's agent answers; 0 means 1m, or 5m with an image"`
+	BootTimeout plan.Duration `yaml:"boot_timeout" doc:"time limit until the guest's agent answers, or of each command with a console; 0 means 1m, or 5m with an image or a console"`
 }
 
 func (s *Spec) Traits() plan.Traits {
