@@ -62,6 +62,8 @@ func Python(ctx context.Context, cacheDir string) (string, error) {
 	key := sha256.Sum256(fmt.Appendf(nil, "%d|%s|%d|%d|%s|%s", pythonVersion, binary, st.Size(), st.ModTime().UnixNano(), lib, webApp))
 	root := filepath.Join(cacheDir, "guest", fmt.Sprintf("python-%x", key[:8]))
 	if exists(root) {
+		now := time.Now()
+		_ = os.Chtimes(root, now, now) // prune reads this as the time of the last use
 		return root, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
@@ -88,6 +90,7 @@ func Python(ctx context.Context, cacheDir string) (string, error) {
 	if err := os.Rename(tmp, root); err != nil && !exists(root) { // another process may have made root first
 		return fail(err, "")
 	}
+	prune(filepath.Dir(root), "python-*", 2, 24*time.Hour)
 	return root, nil
 }
 

@@ -131,7 +131,7 @@ func (s *Server) apiCompare(w http.ResponseWriter, r *http.Request) error {
 	if len(v["run"]) != 2 {
 		return wrong("name two runs: /api/compare?run=A&run=B")
 	}
-	_, all, err := s.comparisons(r.Context(), v)
+	all, err := s.comparisons(r.Context(), v)
 	if err != nil {
 		return err
 	}

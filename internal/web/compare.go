@@ -51,23 +51,22 @@ func (s *Server) chosen(ctx context.Context, v url.Values) ([]*iotax.Run, error)
 	return runs, nil
 }
 
-// comparisons compares every chosen run except the first with the first one. It also returns the report of the first
-// run.
-func (s *Server) comparisons(ctx context.Context, v url.Values) (*report.Report, []*compare.Comparison, error) {
+// comparisons compares every chosen run except the first with the first one.
+func (s *Server) comparisons(ctx context.Context, v url.Values) ([]*compare.Comparison, error) {
 	o := compare.Options{Margin: -1, By: compare.By(v.Get("by"))}
 	if o.By != "" && o.By != compare.ByValue && o.By != compare.ByLoss {
-		return nil, nil, wrong("runs are compared by value or loss, not by %q", o.By)
+		return nil, wrong("runs are compared by value or loss, not by %q", o.By)
 	}
 	runs, err := s.chosen(ctx, v)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var first *report.Report
 	var out []*compare.Comparison
 	for i, r := range runs {
 		rep, err := s.report(ctx, r, store.Brief)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if i == 0 {
 			first = rep
@@ -76,13 +75,13 @@ func (s *Server) comparisons(ctx context.Context, v url.Values) (*report.Report,
 		o.Letter = string(rune('A' + i))
 		out = append(out, compare.Of(first, rep, o))
 	}
-	return first, out, nil
+	return out, nil
 }
 
 // compare serves the page that `iotax compare A B -o x.html` writes, with a navigation bar, for two or more runs.
 func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
-	_, all, err := s.comparisons(r.Context(), query)
+	all, err := s.comparisons(r.Context(), query)
 	if err != nil {
 		return err
 	}

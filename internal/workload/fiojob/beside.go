@@ -1,7 +1,7 @@
 package fiojob
 
 import (
-	"maps"
+	"cmp"
 	"strings"
 
 	"iotax/fio"
@@ -75,27 +75,24 @@ func (r *resolved) total() (n int64) {
 	return n
 }
 
-// facts returns the main options as facts of the trial. It joins the values of several jobs, as in "4k + 64k".
+// facts returns the main options as facts of the trial. It joins the values of several jobs, as in "4k + default".
 func (r *resolved) facts() map[string]string {
 	out := map[string]string{}
-	keys := []string{"bs", "bssplit", "bsrange", "iodepth", "numjobs", "direct", "size"}
-	for i, o := range r.all() {
-		own := map[string]string{"rw": o.rw, "iodepth": "1", "numjobs": "1"}
-		for _, key := range keys {
+	for _, key := range []string{"rw", "bs", "bssplit", "bsrange", "iodepth", "numjobs", "direct", "size"} {
+		var values []string
+		isSet := false
+		for _, o := range r.all() {
+			value := map[string]string{"rw": o.rw, "iodepth": "1", "numjobs": "1"}[key]
 			for _, s := range o.settings {
-				if s.Key == key {
-					own[key] = s.Value
+				if s.Key == key && key != "rw" {
+					value = s.Value
 				}
 			}
+			isSet = isSet || value != ""
+			values = append(values, cmp.Or(value, "default"))
 		}
-		if i == 0 {
-			maps.Copy(out, own)
-			continue
-		}
-		for _, key := range append(keys, "rw") {
-			if out[key] != "" || own[key] != "" {
-				out[key] = strings.TrimSpace(out[key] + " + " + own[key])
-			}
+		if isSet {
+			out[key] = strings.Join(values, " + ")
 		}
 	}
 	return out
