@@ -221,7 +221,7 @@ func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan
 				Hint: "run the suite alone, or copy it: iotax plan " + name})
 		}
 	}
-	at.Name, at.Workloads, at.Measure, at.Layout = name+" on "+at.Name, p.Workloads, p.Measure, p.Layout
+	at.Name, at.Workloads, at.Expectations, at.Measure, at.Layout = name+" on "+at.Name, p.Workloads, p.Expectations, p.Measure, p.Layout
 	return at, pf.keep(at)
 }
 

@@ -47,6 +47,17 @@ func TestFileBelowBlock(t *testing.T) {
 	}
 }
 
+// A suite keeps its expectations if it runs at other targets.
+func TestSuiteElsewhereExpects(t *testing.T) {
+	p, err := (&planFlags{scale: 1}).load([]string{"etcd", "dir:/a"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Expectations) != 1 || p.Expectations[0].String() != "etcd: sync.latency.p99 < 10ms" {
+		t.Errorf("expectations: %v", p.Expectations)
+	}
+}
+
 // -w splits words at commas, and still finds names that contain commas.
 func TestChoose(t *testing.T) {
 	names := []string{"network", "4 MiB", "4 MiB, 8 clients", "a,b"}
