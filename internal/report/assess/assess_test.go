@@ -427,6 +427,17 @@ func TestLimitsAndPaths(t *testing.T) {
 			t.Errorf("%v: %+v, want %q", share, got, want)
 		}
 	}
+	// A share that is too large does not explain a loss, so it has a sentence.
+	get := func(target string, rate float64) reporttest.CellSpec {
+		return reporttest.CellSpec{Target: target, Workload: "get", Values: map[string]float64{"download.bandwidth": rate}}
+	}
+	run, trials := reporttest.RunOf(8, reporttest.ReadMetrics, get("disk", 3e6), get("s3", 1.2e6),
+		reporttest.CellSpec{Target: "tcp", Workload: "network", Values: map[string]float64{"bandwidth": 1e6}})
+	reporttest.Against(run, "s3", "disk", "tcp")
+	run.Workloads[0].Metrics, run.Workloads[1].Kind = []string{"download.bandwidth"}, "network"
+	if got := says(report.New(run, trials), SaysShare); len(got) != 1 || !strings.Contains(got[0].Text, "more than the line carries") {
+		t.Errorf("a loss at more than the line's rate: %+v", got)
+	}
 	// If the interval allows opposite conclusions, the sentence draws no conclusion.
 	for share, noise := range map[float64]float64{.6: .8, .7: .6, .75: .6} {
 		run, trials := reporttest.RunOf(6, reporttest.ReadMetrics, reporttest.Reads("disk", 1, nil), reporttest.CellSpec{Target: "s3", Workload: "get", Noise: noise, Values: map[string]float64{"download.bandwidth": 1e6 * share}},

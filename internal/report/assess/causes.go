@@ -332,10 +332,14 @@ func (a *assessing) lines(cells []assessed) {
 		if len(c.r.Values()) == 0 || a.Invalid(c.r) {
 			continue
 		}
+		first := true // share of a network's rate
 		for _, sh := range c.r.Shares {
 			network := a.Workload(sh.Workload).Kind == "network"
 			used, copies := a.withCopies(c, sh.Ratio)
-			if text, sure := ofLine(used); c.r.Verdict == stat.Worse && network && text != "" && sure {
+			text, sure := ofLine(used)
+			explains := network && first && c.r.Verdict == stat.Worse && text != "" && sure && used.Lo <= lineAtMost
+			first = first && !network
+			if explains {
 				continue
 			}
 			if format.Vague(sh.Ratio) {
@@ -346,7 +350,7 @@ func (a *assessing) lines(cells []assessed) {
 			}
 			g := &group{target: c.r.Target, of: sh.Against + "'s " + format.Subject(sh.Workload, format.Label(sh.Metric)), sure: true}
 			if network {
-				g.limit, g.sure = ofLine(used)
+				g.limit, g.sure = text, sure
 			}
 			if network && copies > 0 {
 				g.limit = strings.TrimSuffix(format.Share(used)+" with the "+copiesText(copies)+" that the server sends on: "+g.limit, ": ")
