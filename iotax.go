@@ -109,9 +109,9 @@ type MachineCaps struct {
 	Started time.Time
 
 	// Restart boots a second machine with the same command line and the same shares, and returns it when it is ready.
-	// Of the disks of volumes, it attaches only that of root, because two guests must not write to the same disk. If
-	// root is set, the second machine switches to it, and the timeline ends with the first HTTP response of root.Run.
-	// The caller closes the second machine.
+	// Of the volumes' disks, it attaches only the one that contains root, because two guests must not write to the same
+	// disk. If root is set, the second machine switches to it, and the timeline ends with the first HTTP response of
+	// root.Run. The caller closes the second machine.
 	Restart func(ctx context.Context, root *Root) (Machine, error)
 
 	// BootFiles returns the files on this host that booting reads, such as the kernel, the initramfs and the image. It

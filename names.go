@@ -85,7 +85,7 @@ const (
 	// FactJob is the work as a JSON object: the options of the job without defaults and without options that iotax
 	// sets itself. It is equal for trials that do the same work.
 	FactJob          FactKey = "job"
-	FactCommand      FactKey = "command" // of a trial: a POSIX shell command; of a run: the command that started it, unless it contains "@"
+	FactCommand      FactKey = "command" // of a trial: a POSIX shell command; of a run: its command line, unless that may contain a password
 	FactFio          FactKey = "fio"     // version
 	FactIOEngine     FactKey = "ioengine"
 	FactDirect       FactKey = "direct"

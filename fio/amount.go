@@ -69,8 +69,7 @@ func (a amount) margin(wild bool) float64 {
 // decimal returns the value of an amount whose units are powers of 1024, with the units read as powers of 1000.
 func (a amount) decimal() float64 { return a.value * math.Pow(1000.0/1024, float64(a.power)) }
 
-// field returns the text between key and the next comma, without surrounding spaces. It finds key in the way that after
-// does.
+// field returns the text between key and the next comma, without surrounding spaces. It searches for key like `after`.
 func field(s, key string) string {
 	v, _, _ := strings.Cut(after(s, key), ",")
 	return strings.TrimSpace(v)

@@ -115,7 +115,7 @@ func refused(format string, args ...any) error {
 }
 
 // Check returns a *RefusedError if fio 3.33 rejects the value. It accepts every value of an unknown option. Of the
-// options that have their own parse function in fio, it checks only some (see own). As in fio (__handle_option in
+// options that have their own parse function in fio, it checks only some (see own). As in fio (handle_option in
 // parse.c), a list is valid if one of its elements is. The caller must have replaced all variables. bare means that the
 // option has no value. kbBase is the kb_base in effect, 1000 or 1024.
 func (o Option) Check(value string, bare bool, kbBase int) error {

@@ -73,7 +73,7 @@ func (p *Pairing) Add(t *iotax.Trial) {
 	p.kept = append(p.kept, k)
 }
 
-// Measured reports whether any trial of the target that did not fail has the metric.
+// Measured reports whether any successful trial of the target has the metric.
 func (p *Pairing) Measured(target string) bool {
 	i := slices.Index(p.targets, target)
 	return slices.ContainsFunc(p.kept, func(k kept) bool { return int(k.target) == i && k.marks&measured != 0 })

@@ -215,9 +215,9 @@ func smallest(xs []float64, groups int) float64 {
 	return least
 }
 
-// logQuantile returns the logarithm of the q quantile of all I/Os of some trials, and its maximum error. It has an
-// error because histograms contain only the bin of each I/O. value is NaN if the quantile is not positive. Bins extend
-// halfway to their neighbours, but at most by HistogramError.
+// logQuantile returns the logarithm of the q quantile of all I/Os of some trials, and its maximum error. The logarithm
+// has an error because histograms record only the bin of each I/O. value is NaN if the quantile is not positive. Bins
+// extend halfway to their neighbours, but at most by HistogramError.
 //
 // If the distribution is wide compared with the bin, linear interpolation within the bin is nearly exact. It uses the
 // rank q·n (Hazen; Hyndman & Fan 1996, type 5), which is unbiased in an exponential tail. If the bin is a peak (a

@@ -80,8 +80,8 @@ type Options struct {
 	//
 	// If such an effect has two values, all starts of a run may have the same one by chance, and their interval then
 	// does not cover the other. With six starts and equally likely values, this happens in 3 % of runs, and with fewer
-	// starts more often. Fewer than Least starts that agree (StartSpread.Agree) therefore have no interval, and N is
-	// the number of starts.
+	// starts more often. If there are fewer than Least starts and they agree (StartSpread.Agree), the result therefore
+	// has no interval, and N is the number of starts.
 	Starts []int
 }
 

@@ -23,8 +23,8 @@ func startStudy(r *rand.Rand, rounds []int, draw func() float64) (d []float64, s
 	return d, starts
 }
 
-// The interval covers the variation between starts, also if starts have different numbers of rounds. Few starts that
-// agree have no interval. An interval that ignores the starts is too narrow.
+// The interval covers the variation between starts, also if starts have different numbers of rounds. If there are few
+// starts and they agree, there is no interval. An interval that ignores the starts is too narrow.
 func TestStartsCoverage(t *testing.T) {
 	const studies = 4000
 	r := rand.New(rand.NewPCG(23, 1))

@@ -15,7 +15,8 @@ var tablesJSON []byte
 // tables returns the simulated constants of tables.json.
 var tables = sync.OnceValue(func() (t struct {
 	// Alpha[i][j] is α′ for j+2 interim analyses, the first one after round i+1 (see Looks). The last row also applies
-	// if the first analysis is later. Each value is the minimum over all rounds of the last analysis up to 60.
+	// if the first analysis is later. Each value is the smallest α′ of the simulated studies with these analyses and at
+	// most 60 rounds.
 	Alpha [][]float64
 	// Levels contains pairs of a sample size and the 1 % quantile of Levels.Within over normal samples of that size.
 	Levels [][2]float64

@@ -21,7 +21,7 @@ import (
 )
 
 // A census lists the leftovers of one iotax process, as in "process: 4711 fio …". It does not use the finders of `iotax
-// clean`, because tests check those finders with it.
+// clean`, because tests use a census to check those finders.
 type census []string
 
 // kinds counts the entries by kind.

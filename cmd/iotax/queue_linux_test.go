@@ -107,7 +107,7 @@ func latency(t *testing.T, trial *iotax.Trial) float64 {
 
 // Queueing theory predicts the mean latency of an open loop at a server that serves I/Os one by one
 // (Pollaczek–Khinchine): E[S] + λE[S²]/(2(1−ρ)). S is the service time, which the server logs, λ the arrival rate, and
-// ρ = λE[S]. For a constant S the queue is M/D/1. A closed loop would measure only E[S].
+// ρ = λE[S]. For a constant S the queue is M/D/1. A closed loop with one I/O in flight would measure only E[S].
 func TestOpenLoopObeysQueueingTheory(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

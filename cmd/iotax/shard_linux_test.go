@@ -154,8 +154,8 @@ measure: {trial: 200ms, ramp: 20ms, rounds: {min: 2, max: 8}, cold: false}
 	}
 }
 
-// diedElsewhere kills a shard and an undivided run on a host with another name. iotax counts both as running until they
-// have not reported to the store for several minutes.
+// diedElsewhere kills a shard and an undivided run on a host with another name. iotax counts both as running until
+// several minutes have passed since their last beat.
 func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string) []string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -97,7 +97,7 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// endsBody releases the deadline of a request when its body is closed.
+// endsBody is a response body that releases the deadline of its request when it is closed.
 type endsBody struct {
 	io.ReadCloser
 	ctx    context.Context

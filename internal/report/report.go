@@ -33,7 +33,7 @@ func (r *Report) Counted() string {
 type Report struct {
 	Run      *iotax.Run
 	Baseline string
-	Margin   float64 // margin of the verdicts, as a ratio
+	Margin   float64 // margin of the verdicts, as a fraction: 0.05 means ± 5 %
 	Alpha    float64 // significance level of each ratio's interval; smaller than 0.05 if the run had interim analyses
 	Sections []Section
 	Expected []Expected

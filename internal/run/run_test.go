@@ -471,7 +471,8 @@ func TestResumeMeasuresAgainWhatFailed(t *testing.T) {
 		}
 		return 1000, nil
 	}
-	for _, rounds := range []int{2, 6} { // with 2 rounds, share has too few failures to be given up; with 6, it has enough
+	// The run gives up share after three failures. With 2 rounds, the run then ends. With 6, the other targets continue.
+	for _, rounds := range []int{2, 6} {
 		w.saved, dead = nil, true
 		p := guestPlan("w")
 		p.Measure.Rounds = plan.Rounds{Min: rounds, Max: rounds}

@@ -47,7 +47,7 @@ type page struct {
 // A summary contains the rows of one kind. Promised counts the rows for which the method promises a coverage of 95 %,
 // and Met counts those of them that reach Gate.
 type summary struct {
-	Of                string // name of the rows
+	Of                string // plural noun for the rows on the page, such as "models"
 	Rows, Short       []*Row // all rows, and those for which Row.short returns true
 	Promised, Met     int
 	Low, Wrong, Equal *Row // of the rows counted in Promised: those with the lowest Lo, the highest FalseDifferent and the highest FalseEqual

@@ -14,7 +14,7 @@ import (
 	"iotax/internal/rules/check"
 )
 
-// The cell of the simulated studies.
+// The targets and the job of the simulated studies.
 const (
 	baseline = "baseline"
 	target   = "target"

@@ -557,8 +557,8 @@ func TestSSHHostKeys(t *testing.T) {
 
 }
 
-// TestSSHSeveralHostKeys connects to a server with two types of host keys. The client knows only the key of the type
-// that it would not request first. Then it connects to a server whose key has changed its type.
+// TestSSHSeveralHostKeys connects to a server with two types of host keys. known_hosts contains only the key of the
+// type that ssh would not request first. Then it connects to a server whose key has changed its type.
 func TestSSHSeveralHostKeys(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {

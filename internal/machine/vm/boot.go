@@ -42,8 +42,8 @@ func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (iotax.Mac
 	return m, nil
 }
 
-// spawn starts QEMU. For a micro-guest, it returns when init is ready. The caller calls end of the result. If boots is
-// nil, it finds or makes the boot files on this host.
+// spawn starts QEMU. For a micro-guest, it returns when init is ready. The caller must call end on the result. If boots
+// is nil, spawn finds or makes the boot files on this host.
 func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Boots) (_ *booting, err error) {
 	name := o.Name
 	var pinned *pinning

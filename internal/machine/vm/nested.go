@@ -137,7 +137,7 @@ func (g *nested) Close(ctx context.Context) error {
 	died := false
 	select {
 	case <-g.ended:
-		died = true // callers of why report the reason
+		died = true // commands on the guest return the reason (see the method why)
 	default:
 	}
 	g.release.Close()

@@ -88,7 +88,8 @@ func (p *pinning) pin(guest int) error {
 	return moveRest(&p.rest)
 }
 
-// undo releases all CPUs if no other guest is pinned. Call it after the guest has ended.
+// undo lets this process and its descendants use all CPUs again, unless another guest is pinned. Call it after the
+// guest has ended.
 func (p *pinning) undo() error {
 	pinned.Lock()
 	defer pinned.Unlock()

@@ -338,7 +338,8 @@ func (b *Binder) Mapping(v *Variant, dst reflect.Value, spec Spec, what string, 
 }
 
 func (b *Binder) option(v *Variant, o *Options, what string, names []string, key, val *syntax.Node) {
-	// An option without a value is valid and means that the option is enabled.
+	// Accept an option without a value, because that enables options such as time_based. o.Set rejects it where fio needs
+	// a value.
 	if val.Kind != syntax.ScalarNode && val.Kind != syntax.NullNode {
 		b.Fail(val, "write one word", "%s takes a word or a number, not %s", syntax.Quote(key.Text), val.What())
 		return

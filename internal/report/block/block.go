@@ -9,8 +9,8 @@ import (
 
 // A Document is a report or a comparison, ready to be rendered.
 type Document struct {
-	Title  string // shown if the document is not a page of its own, for example in an issue
-	About  string // date, duration and status of the run
+	Title  string // shown on a page and in Markdown, but not on a terminal
+	About  string // date, duration, status and baseline of the run
 	Source string // the program that wrote the document, and the run
 	Blocks []Block
 }

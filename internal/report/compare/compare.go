@@ -353,7 +353,7 @@ func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x
 		bs, xs := report.PairDots(s.rows[bases[i]].Dots, s.rows[keys[i]].Dots, false)
 		var err error
 		if d[i], err = stat.Pair(bs, xs, better); err != nil {
-			return nil, nil // the row already has the finding no-ratio
+			return nil, nil // a value is not positive and finite, so there is no ratio
 		}
 		starts[i] = report.PairStarts(s.rows[bases[i]].Dots, s.rows[keys[i]].Dots)
 	}

@@ -2,7 +2,7 @@
 // a whole run (Run).
 package check
 
-// Limits of the rules. docs/dev/method.md lists their sources.
+// Limits of the rules. ../rules.txt explains the rules that use them.
 const (
 	servedBelow     = 0.95  // bytes at the device ÷ bytes of the workload
 	foreignAbove    = 0.02  // share of the device's operations, or bytes, of other processes

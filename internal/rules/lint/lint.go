@@ -96,8 +96,7 @@ func (r *report) hint(format string, args ...any) {
 	r.hits[len(r.hits)-1].hint = fmt.Sprintf(format, args...)
 }
 
-// If a finding is about some of the jobs, it lists their names. If there are more than named+1 names, it lists only the
-// first `named`.
+// named is the number of job names that a finding lists if it is about more than named+1 jobs, but not about all jobs.
 const named = 3
 
 // findings merges equal findings at the same position about several jobs, because an option in [global] is one

@@ -54,7 +54,7 @@ func TestAppThatSaysItIsReady(t *testing.T) {
 	}
 }
 
-// A program may print more than is kept before it is ready, and a line in several pieces.
+// Before a program is ready, it may print more output than iotax keeps, and may print a line in several pieces.
 func TestReadyAfterMuchOutput(t *testing.T) {
 	out := &saying{pattern: regexp.MustCompile(`(?m)^Started in \d+ ms`), found: make(chan struct{})}
 	line := []byte("not Started in 9 ms: " + strings.Repeat("x", 1000) + "\n")

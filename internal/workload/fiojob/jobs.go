@@ -83,7 +83,7 @@ type source struct {
 	ignored  []string // parts of the command line for fio itself or the shell, which iotax ignores
 	together []string // groups of jobs that fio would have run at the same time
 
-	reported map[string]bool // options that a finding has reported for any job of the source; "" stands for all of `ignored`
+	reported map[string]bool // options that a finding has reported for any job of the source; "" means all of `ignored`
 }
 
 // foreign lists options of fio itself that prevent it from running the job on this machine.

@@ -243,7 +243,7 @@ func fillArgs(tool []string, engine string, direct bool, names []string, bytes i
 	if direct {
 		d = "1"
 	}
-	if diskless(engine) { // the files are of another job of the workload
+	if diskless(engine) { // the files belong to another job of the workload
 		engine = "sync"
 	}
 	args := append(slices.Clone(tool), "--output-format=json", "--eta=never")

@@ -148,7 +148,7 @@ func TestLayout(t *testing.T) {
 		{"filesize=1m nrfiles=2", 2 << 20, "iotax-1MiB.0.0.dat iotax-1MiB.0.1.dat"},
 		{"size=1MiB numjobs=2 offset_increment=1MiB", 2 << 20, "iotax-2MiB.dat"},
 		{"size=1MiB offset=1MiB", 2 << 20, "iotax-2MiB.0.0.dat"},
-		{"size=5000", 4096, "iotax-4KiB.0.0.dat"}, // a whole block,
+		{"size=5000", 4096, "iotax-4KiB.0.0.dat"}, // rounded down to a whole block
 		{"size=12288", 12288, "iotax-12KiB.0.0.dat"},
 		{"size=1g ioengine=null", 0, ""},
 	} {

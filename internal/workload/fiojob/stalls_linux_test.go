@@ -50,8 +50,8 @@ func lateness() (end func() time.Duration) {
 	return func() time.Duration { close(quit); return <-worst }
 }
 
-// The values read.stall.* show that the server stalls for 300 ms every 7 s. If they are wrong, and this machine stalled
-// too, the test measures again. If this process did not stall, it does so once.
+// The values read.stall.* show that the server stalls for 300 ms every 7 s. If they are wrong, the test measures again:
+// up to four times if this process stalled too, otherwise once.
 func TestPeriodicStalls(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
