@@ -46,8 +46,8 @@ agents:
 # the others, three run at a time, because they wait for guests. The two that take longest begin.
 # IOTAX_TEST_REPEATS=1 adds tests that repeat others by other means: Podman, the cluster over SSH.
 ALONE = ./internal/doctor ./internal/lab ./internal/leftover ./internal/machine/pod ./internal/object ./internal/probe/... ./internal/workload ./internal/workload/command ./internal/workload/fiojob
-COMPUTE = ./internal/bisect ./internal/generate ./internal/run ./internal/store ./internal/web
-DISKLESS = ./fio/... ./stat/... ./internal/ingest/... ./internal/plan ./internal/report/... ./internal/rules/... ./internal/statsim/... ./internal/tune
+COMPUTE = ./internal/generate ./internal/store
+DISKLESS = ./fio/... ./stat/... ./internal/bisect ./internal/ingest/... ./internal/plan ./internal/report/... ./internal/rules/... ./internal/run ./internal/statsim/... ./internal/tune ./internal/web
 TEST = $(GO) test -timeout 60m $(SHORT) $(TESTFLAGS)
 test: SHORT = -short
 test: RACE = true
