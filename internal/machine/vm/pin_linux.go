@@ -3,7 +3,9 @@ package vm
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,11 +22,24 @@ type pinning struct {
 	pid              int // of the guest's QEMU
 }
 
-// pinned contains the pids of the pinned guests, which moveRest does not move.
-var pinned struct {
+// pinned contains the CPUs of each pinned guest, by the pid of its QEMU. moveRest does not move these processes.
+var pinned = struct {
 	sync.Mutex
-	guests map[int]bool
+	guests map[int]unix.CPUSet
+}{guests: map[int]unix.CPUSet{}}
+
+// unpinned returns the CPUs in `all` that are neither in `own` nor used by a pinned guest. The caller must hold the lock
+// of pinned.
+func unpinned(all, own unix.CPUSet) unix.CPUSet {
+	for _, used := range append(slices.Collect(maps.Values(pinned.guests)), own) {
+		for i := range all {
+			all[i] &^= used[i]
+		}
+	}
+	return all
 }
+
+var errNoCPU = errors.New("no CPU is left for the load generator and the servers")
 
 // atStart returns the CPU set that this process had before the first pinning.
 var atStart = sync.OnceValues(func() (all unix.CPUSet, err error) {
@@ -39,16 +54,17 @@ func newPinning(cpus []int) (*pinning, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pinning{all: all, rest: all}
+	p := &pinning{all: all}
 	for _, c := range cpus {
 		if !p.all.IsSet(c) {
 			return nil, fmt.Errorf("CPU %d is not one that may be used here (%s)", c, cpuList(&p.all))
 		}
 		p.guest.Set(c)
-		p.rest.Clear(c)
 	}
-	if p.rest.Count() == 0 {
-		return nil, errors.New("no CPU is left for the load generator and the servers")
+	pinned.Lock()
+	defer pinned.Unlock()
+	if p.rest = unpinned(all, p.guest); p.rest.Count() == 0 {
+		return nil, errNoCPU
 	}
 	return p, nil
 }
@@ -73,31 +89,29 @@ func lastCPUs(n int) (*pinning, error) {
 }
 
 // pin moves the guest's process to the guest's CPUs, and this process and its descendants, except other guests, to the
-// remaining CPUs. Later children inherit these CPUs.
+// CPUs that no guest is pinned to. Later children inherit these CPUs.
 func (p *pinning) pin(guest int) error {
 	pinned.Lock()
 	defer pinned.Unlock()
-	if pinned.guests == nil {
-		pinned.guests = map[int]bool{}
+	if p.rest = unpinned(p.all, p.guest); p.rest.Count() == 0 { // another guest was pinned meanwhile
+		return errNoCPU
 	}
 	p.pid = guest
-	pinned.guests[guest] = true
+	pinned.guests[guest] = p.guest
 	if err := moveThreads(guest, &p.guest); err != nil {
 		return err
 	}
 	return moveRest(&p.rest)
 }
 
-// undo lets this process and its descendants use all CPUs again, unless another guest is pinned. Call it after the
+// undo lets this process and its descendants use all CPUs again, except those of other pinned guests. Call it after the
 // guest has ended.
 func (p *pinning) undo() error {
 	pinned.Lock()
 	defer pinned.Unlock()
 	delete(pinned.guests, p.pid)
-	if len(pinned.guests) > 0 {
-		return nil
-	}
-	return moveRest(&p.all)
+	rest := unpinned(p.all, unix.CPUSet{})
+	return moveRest(&rest)
 }
 
 // moveRest moves this process and its descendants, except the guests, to the CPUs in `to`. The caller must hold the
@@ -105,7 +119,7 @@ func (p *pinning) undo() error {
 func moveRest(to *unix.CPUSet) error {
 	errs := []error{moveThreads(os.Getpid(), to)}
 	for _, pid := range proctable.Tree(os.Getpid())[1:] {
-		if pinned.guests[pid] {
+		if _, isGuest := pinned.guests[pid]; isGuest {
 			continue
 		}
 		if err := moveThreads(pid, to); err != nil && !errors.Is(err, os.ErrNotExist) { // ErrNotExist: the process has ended

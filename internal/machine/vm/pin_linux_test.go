@@ -1,8 +1,10 @@
 package vm
 
 import (
+	"errors"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -36,12 +38,11 @@ func TestPin(t *testing.T) {
 		t.Skip("needs two CPUs")
 	}
 	before := cpuList(&all)
-	last := ""
-	for c := range 1024 {
-		if all.IsSet(c) {
-			last = cpuList(func() *unix.CPUSet { var s unix.CPUSet; s.Set(c); return &s }())
-		}
+	cpus, err := parseCPUs(before)
+	if err != nil {
+		t.Fatal(err)
 	}
+	last := strconv.Itoa(cpus[len(cpus)-1])
 	server := exec.Command("sleep", "600") // represents a share's server
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -56,6 +57,9 @@ func TestPin(t *testing.T) {
 		if got := affinity(t, pid); got != rest || got == before {
 			t.Errorf("process %d is on CPUs %s, not %s", pid, got, rest)
 		}
+	}
+	if _, err := newPinning(cpus[:len(cpus)-1]); !errors.Is(err, errNoCPU) {
+		t.Errorf("a second guest on all other CPUs: %v", err)
 	}
 	// Closing a second guest with the same pinning does not move the first guest, and the other processes stay pinned.
 	again, err := g.Restart(t.Context(), nil)

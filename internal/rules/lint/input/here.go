@@ -61,8 +61,8 @@ func Memory(ctx context.Context) int64 {
 
 func memoryOf(env map[string]string) int64 {
 	n, _ := strconv.ParseInt(env[iotax.FactMemoryBytes], 10, 64)
-	if limit, err := humanize.ParseBytes(env[iotax.FactMemoryLimit]); err == nil && limit > 0 && limit < math.MaxInt64 {
-		return min(n, int64(limit))
+	if limit, err := humanize.ParseBytes(env[iotax.FactMemoryLimit]); err == nil && limit > 0 && limit < math.MaxInt64 && (n == 0 || int64(limit) < n) {
+		return int64(limit)
 	}
 	return n
 }
