@@ -167,13 +167,19 @@ func (a *archive) Check(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// Names in the target's directory: the directory with the archive's files, and the archive that a trial creates.
-const (
-	archiveTree = "iotax-tree"
-	archiveNew  = "iotax-new.tar"
-)
+// archiveNew is the name of the archive that a trial creates, in the target's directory.
+const archiveNew = "iotax-new.tar"
 
-func (a *archive) file() string { return "iotax-" + a.content.sum[:12] + ".tar" }
+func (a *archive) file() string { return "iotax-" + a.content.id + ".tar" }
+
+// tree returns the name of the directory with the archive's files. Each archive that is created has one of its own,
+// because the trials of other workloads do not extract it again.
+func (a *archive) tree() string {
+	if a.spec.Do == "create" {
+		return "iotax-tree-" + a.content.id
+	}
+	return "iotax-tree"
+}
 
 // Prepare copies the archive to the place. For create, it also extracts the files there.
 func (a *archive) Prepare(ctx context.Context, t *iotax.Target) error {
@@ -203,9 +209,9 @@ func (a *archive) Prepare(ctx context.Context, t *iotax.Target) error {
 	if err := a.Stage(ctx, t, nil); err != nil {
 		return err
 	}
-	_, err = task.Empty.On(ctx, t.Machine, task.Files{Dir: t.Place.Path, Names: []string{archiveTree}})
+	_, err = task.Empty.On(ctx, t.Machine, task.Files{Dir: t.Place.Path, Names: []string{a.tree()}})
 	if err == nil {
-		err = a.command(ctx, t, nil, "tar", "-xof", a.file(), "-C", archiveTree)
+		err = a.command(ctx, t, nil, "tar", "-xof", a.file(), "-C", a.tree())
 	}
 	if err != nil {
 		return fail(err)
@@ -223,7 +229,7 @@ func (a *archive) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) (e
 	if a.spec.Do == "create" {
 		err = support.RemoveFiles(ctx, t, []string{archiveNew})
 	} else {
-		_, err = task.Empty.On(ctx, t.Machine, task.Files{Dir: t.Place.Path, Names: []string{archiveTree}})
+		_, err = task.Empty.On(ctx, t.Machine, task.Files{Dir: t.Place.Path, Names: []string{a.tree()}})
 	}
 	if err == nil {
 		_, err = task.Sync.On(ctx, t.Machine, struct{}{})
@@ -236,9 +242,9 @@ func (a *archive) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) (e
 
 // Run extracts or creates the archive, and then flushes the machine's file systems.
 func (a *archive) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
-	args := []string{"tar", "-xof", a.file(), "-C", archiveTree} // -o means --no-same-owner, also in busybox
+	args := []string{"tar", "-xof", a.file(), "-C", a.tree()} // -o means --no-same-owner, also in busybox
 	if a.spec.Do == "create" {
-		args = []string{"tar", "-cf", archiveNew, "-C", archiveTree, "."}
+		args = []string{"tar", "-cf", archiveNew, "-C", a.tree(), "."}
 	}
 	if out.Facts == nil {
 		out.Facts = map[string]string{}
@@ -287,7 +293,7 @@ func (a *archive) Unstage(ctx context.Context, t *iotax.Target, out *iotax.Trial
 }
 
 func (a *archive) verifyTree(ctx context.Context, t *iotax.Target) error {
-	tree, err := task.ReadTree.On(ctx, t.Machine, path.Join(t.Place.Path, archiveTree))
+	tree, err := task.ReadTree.On(ctx, t.Machine, path.Join(t.Place.Path, a.tree()))
 	if err == nil {
 		switch {
 		case tree.Files != a.content.files:
@@ -327,7 +333,7 @@ func (a *archive) Cleanup(ctx context.Context, t *iotax.Target) error {
 	if a.content == nil {
 		return nil
 	}
-	err := support.RemoveFiles(ctx, t, []string{archiveTree, archiveNew})
+	err := support.RemoveFiles(ctx, t, []string{a.tree(), archiveNew})
 	if files := a.held.Release(t, []string{a.file()}); len(files) > 0 {
 		err = errors.Join(err, support.RemoveFiles(ctx, t, files))
 	}

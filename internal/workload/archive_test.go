@@ -147,6 +147,57 @@ func TestArchiveIsShared(t *testing.T) {
 	}
 }
 
+// Archives with the same files in different packings are different archives. A workload that creates an archive keeps
+// its files when another workload extracts or prepares there.
+func TestArchivesOfSameFiles(t *testing.T) {
+	tars, dir := t.TempDir(), t.TempDir()
+	here, ctx := worktest.Target(host.Local(), dir), worktest.CtxFor(t)
+	var plain bytes.Buffer
+	if err := writeTree(&plain, 20, 3, 2000); err != nil {
+		t.Fatal(err)
+	}
+	workload := func(name string, level int) iotax.Workload {
+		var packed bytes.Buffer
+		z, err := gzip.NewWriterLevel(&packed, level)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = z.Write(plain.Bytes())
+		s := newArchive().(*Archive)
+		s.File = filepath.Join(tars, name)
+		if err := errors.Join(err, z.Close(), os.WriteFile(s.File, packed.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return made(t, "archive", s)
+	}
+	create, fast, small, generated := made(t, "archive", smallArchive("create")), workload("fast.tar.gz", 1), workload("small.tar.gz", 9), made(t, "archive", smallArchive("extract"))
+	all := []iotax.Workload{create, generated, fast, small}
+	for _, w := range all {
+		if err := w.Prepare(ctx, here); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, w := range all {
+		if _, err := worktest.Again(t, w, here); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := worktest.Again(t, create, here); err != nil {
+		t.Error(err)
+	}
+	if copies, _ := filepath.Glob(filepath.Join(dir, "iotax-*.tar")); len(copies) != 4 { // also the archive that create made
+		t.Errorf("archives %v", copies)
+	}
+	for _, w := range all {
+		if err := w.Cleanup(ctx, here); err != nil {
+			t.Error(err)
+		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 // losing runs commands on this host. After each tar command, it runs script in the same directory.
 type losing struct {
 	iotax.Machine

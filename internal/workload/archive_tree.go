@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -30,6 +31,7 @@ type content struct {
 	files, dirs int                   // files include hard links; dirs exclude the root and include directories that only occur in file names
 	others      int                   // symbolic links, devices and FIFOs
 	bytes       int64                 // total size of the files
+	id          string                // start of the SHA-256 of the archive's bytes, in hexadecimal
 	sum         string                // SHA-256 of the contents of all files, concatenated in the order of their names
 }
 
@@ -38,10 +40,10 @@ func describeTar(ctx context.Context, write func(io.Writer) error) (*content, er
 	r, w := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { r.CloseWithError(context.Cause(ctx)) })
 	defer stop()
-	count := &counter{w: w}
+	count := &counter{sum: sha256.New()}
 	done := make(chan error, 1)
 	go func() {
-		err := write(count)
+		err := write(io.MultiWriter(w, count))
 		w.CloseWithError(err)
 		done <- err
 	}()
@@ -59,19 +61,18 @@ func describeTar(ctx context.Context, write func(io.Writer) error) (*content, er
 	if err != nil {
 		return nil, err
 	}
-	c.write, c.packed = write, count.n
+	c.write, c.packed, c.id = write, count.n, fmt.Sprintf("%x", count.sum.Sum(nil)[:6])
 	return c, nil
 }
 
 type counter struct {
-	w io.Writer
-	n int64
+	sum hash.Hash
+	n   int64
 }
 
 func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
+	c.n += int64(len(p))
+	return c.sum.Write(p)
 }
 
 // maxUnpacked limits the total size of an archive's files, in bytes, because describeTar keeps them in memory.
