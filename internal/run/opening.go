@@ -78,7 +78,8 @@ func (r *testbed) open(ctx context.Context, run *iotax.Run, keepGoing bool) erro
 			continue
 		}
 		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{
-			Name: l.plan.Name, Kind: l.plan.Kind, Metrics: l.metrics(), Chosen: l.plan.Metrics != nil, Cold: r.p.Measure.Cold, Section: l.plan.Section, At: l.plan.At})
+			Name: l.plan.Name, Kind: l.plan.Kind, Metrics: l.metrics(), Chosen: l.plan.Metrics != nil, Cold: r.p.Measure.Cold, Section: l.plan.Section, At: l.plan.At,
+			Facts: r.known[l.plan.Name]}) // its pilot, which comes later, may not be reached
 	}
 	if err := r.look(ctx, keepGoing); err != nil {
 		return err

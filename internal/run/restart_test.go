@@ -175,12 +175,19 @@ func TestRestartFails(t *testing.T) {
 				c.fault(w)
 			}
 		}
-		r, err := Run(t.Context(), restartsPlan(t), w.deps(), Options{ID: "r", KeepGoing: true})
+		d := w.deps()
+		d.Workload = func(pw plan.Workload) (iotax.Workload, error) {
+			return &pilotWorkload{fakeWorkload{w, pw.Name}, nil}, nil
+		}
+		r, err := Run(t.Context(), restartsPlan(t), d, Options{ID: "r", KeepGoing: true})
 		if err == nil || !strings.Contains(err.Error(), "begin: start 2 of 3") && !strings.Contains(err.Error(), "begin start 2 of 3") || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "--resume") {
 			t.Errorf("%s: error %v", c.name, err)
 		}
 		if r.Status != iotax.Incomplete || len(w.saved) != 2*2*3 {
 			t.Errorf("%s: status %s, %d trials", c.name, r.Status, len(w.saved))
+		}
+		if r.Workloads[0].Facts["load.rate"] != "5" {
+			t.Errorf("%s: the results of the pilots are lost: %+v", c.name, r.Workloads)
 		}
 		if slices.ContainsFunc(r.Targets, func(x iotax.TargetInfo) bool { return x.Err != "" }) || len(r.Targets) != 3 {
 			t.Errorf("%s: targets that were measured count as missing: %+v", c.name, r.Targets)

@@ -154,14 +154,21 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		for _, w := range o.Resume.Workloads {
 			r.known[w.Name] = w.Facts
 		}
+		for _, t := range o.Resume.Targets { // a target that cannot be opened now may have earlier trials
+			t.Err, t.Findings = "", nil
+			r.infos[t.Name] = &t
+		}
 	}
-	var setup time.Duration // time until the targets are open
+	var setup time.Duration      // time until the targets are open
+	opened := len(o.Trials) == 0 // until all are open, the run keeps the description of its earlier trials
 	defer func() {
 		closing := d.Now()
 		d.Progress(Event{Kind: CleaningUp})
 		clean := context.WithoutCancel(ctx)
 		cerr := r.close(clean)
-		r.describe(run)
+		if opened {
+			r.describe(run)
+		}
 		if cerr != nil {
 			run.Findings = append(run.Findings, rules.LeftBehind.Found(iotax.AboutRun(), "%s", cerr))
 			err = errors.Join(err, cerr)
@@ -181,11 +188,20 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	if err != nil {
 		return run, err
 	}
+	kept := *run
+	if o.Resume != nil {
+		// Keep only findings about leftovers. The resumed run finds the others again if they still apply.
+		run.Findings = slices.DeleteFunc(slices.Clone(run.Findings), func(f iotax.Finding) bool { return f.Rule != rules.LeftBehind.ID })
+		run.Findings = mergeFindings(run.Findings, o.Findings)
+	}
 	if err = r.open(ctx, run, o.KeepGoing || p.Measure.KeepGoing); err == nil {
-		setup = d.Now().Sub(from)
+		setup, opened = d.Now().Sub(from), true
 		err = d.Update(ctx, run)
 	}
 	if err != nil {
+		if !opened {
+			*run = kept
+		}
 		run.Status = iotax.Failed
 		if len(o.Trials) > 0 {
 			run.Status = iotax.Incomplete // the run keeps its earlier results
@@ -268,10 +284,8 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 			return nil, &iotax.Error{Op: "resume", On: r.ID, Err: errors.New("the plan is not the one this run began with"),
 				Hint: "resume with the same plan and flags, or start a new run"}
 		}
-		r.Status, r.Targets, r.Workloads = iotax.Running, nil, nil
-		// Keep only findings about leftovers. The resumed run finds the others again if they still apply.
-		r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f iotax.Finding) bool { return f.Rule != rules.LeftBehind.ID })
-		r.Findings = mergeFindings(r.Findings, o.Findings)
+		r.Status = iotax.Running
+		r.Findings = slices.Clip(r.Findings)
 		return &r, nil
 	}
 	seed, level := p.Measure.Seed, p.Alpha()

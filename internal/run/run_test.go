@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -695,4 +696,65 @@ func TestHungShareDoesNotHoldUpTheRest(t *testing.T) {
 			t.Error("a hung step on a machine that stays is no error")
 		}
 	})
+}
+
+// A resume that ends while it opens its targets, and a target that it cannot open, keep the description of the earlier
+// trials.
+func TestResumeKeepsTheDescriptionOfItsTrials(t *testing.T) {
+	w := newWorld()
+	d := w.deps()
+	d.Environment = func(_ context.Context, m iotax.Machine) (map[string]string, error) {
+		return map[string]string{"cpu": "of " + m.String()}, nil
+	}
+	d.Review = func(*iotax.Run, []*iotax.Trial) []iotax.Finding { return []iotax.Finding{{Rule: "cache-served"}} }
+	d.Workload = func(pw plan.Workload) (iotax.Workload, error) {
+		return &pilotWorkload{fakeWorkload{w, pw.Name}, nil}, nil
+	}
+	p := guestPlan("w")
+	ctx, cancel := context.WithCancel(t.Context())
+	w.onTrial = func(n int) {
+		if n == 8 {
+			cancel()
+		}
+	}
+	first, _ := Run(ctx, p, d, Options{ID: "r"})
+	if first.Targets[1].Facts["machine.cpu"] != "of guest" || first.Workloads[0].Facts["load.rate"] == "" || len(first.Findings) != 1 {
+		t.Fatalf("targets %v, workloads %v, findings %v", first.Targets, first.Workloads, first.Findings)
+	}
+	check := func(what string, r *iotax.Run) {
+		t.Helper()
+		for i, x := range r.Targets {
+			if want := first.Targets[i]; !maps.Equal(x.Facts, want.Facts) || x.Durability != want.Durability || x.Place != want.Place {
+				t.Errorf("%s: target %+v, want %+v", what, x, want)
+			}
+		}
+		if len(r.Targets) != 3 || len(r.Workloads) != 1 || !maps.Equal(r.Workloads[0].Facts, first.Workloads[0].Facts) || !slices.Contains(r.Findings, first.Findings[0]) {
+			t.Errorf("%s: targets %v, workloads %v, findings %v", what, r.Targets, r.Workloads, r.Findings)
+		}
+	}
+	open := d.Open
+	for _, interrupted := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		fault := errors.New("the guest does not boot")
+		d.Open = func(context.Context, plan.Machine, iotax.Machine, []iotax.Device) (iotax.Machine, error) {
+			check("while opening", &w.record)
+			if interrupted {
+				cancel()
+			}
+			return nil, fault
+		}
+		r, err := Run(ctx, p, d, Options{Resume: first, Trials: slices.Clone(w.saved)})
+		if interrupted && r.Status != iotax.Interrupted || !interrupted && (!errors.Is(err, fault) || r.Status != iotax.Incomplete) {
+			t.Errorf("%v, %s", err, r.Status)
+		}
+		check(fmt.Sprintf("interrupted %v", interrupted), r)
+		cancel()
+	}
+	d.Open = open
+	w.onTrial, w.attachErr["t2"] = nil, errors.New("no such tag")
+	r, err := Run(t.Context(), p, d, Options{Resume: first, Trials: slices.Clone(w.saved), KeepGoing: true})
+	if err != nil || r.Targets[2].Err == "" {
+		t.Errorf("%v, %+v", err, r.Targets)
+	}
+	check("without a target", r)
 }
