@@ -484,8 +484,22 @@ func TestFresh(t *testing.T) {
 	}
 }
 
+// prune and kernelsIn take the directory's name literally.
 func TestPrune(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "[ab]*", "boot")
+	beside := filepath.Join(dir, "../../a", "boot")
+	release := filepath.Join(dir, "../lib/modules/6.1")
+	for _, d := range []string{dir, release, beside} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(beside, "x-oldest"), nil, 0o600), os.WriteFile(filepath.Join(dir, "vmlinuz-6.1"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if k := kernelsIn(filepath.Dir(dir)); len(k) != 1 || k[0] != [2]string{filepath.Join(dir, "vmlinuz-6.1"), release} {
+		t.Errorf("kernels %q", k)
+	}
 	for i, n := range []string{"x-old", "x-mid", "x-new", "y"} {
 		p := filepath.Join(dir, n)
 		if err := os.WriteFile(p, nil, 0o644); err != nil {
@@ -497,7 +511,7 @@ func TestPrune(t *testing.T) {
 		}
 	}
 	prune(dir, "x-*", 2, 0)
-	for n, want := range map[string]bool{"x-old": false, "x-mid": true, "x-new": true, "y": true} {
+	for n, want := range map[string]bool{"x-old": false, "x-mid": true, "x-new": true, "y": true, "../../a/boot/x-oldest": true} {
 		if exists(filepath.Join(dir, n)) != want {
 			t.Errorf("%s is there: %v", n, !want)
 		}

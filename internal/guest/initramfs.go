@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -218,7 +219,7 @@ func checkStatic(path string) error {
 // prune removes files in dir that match pattern. It keeps the n most recently used files, and all that were used
 // within the duration `young`.
 func prune(dir, pattern string, n int, young time.Duration) {
-	found, _ := filepath.Glob(filepath.Join(dir, pattern))
+	found := glob(dir, pattern)
 	used := map[string]time.Time{}
 	for _, p := range found {
 		if st, err := os.Stat(p); err == nil {
@@ -231,4 +232,13 @@ func prune(dir, pattern string, n int, young time.Duration) {
 			_ = os.RemoveAll(p)
 		}
 	}
+}
+
+// glob returns the paths in dir whose names match pattern. The name of dir is not a pattern.
+func glob(dir, pattern string) []string {
+	found, _ := fs.Glob(os.DirFS(dir), pattern)
+	for i := range found {
+		found[i] = filepath.Join(dir, found[i])
+	}
+	return found
 }

@@ -101,9 +101,8 @@ func FindKernel(ctx context.Context, cacheDir string) (*Kernel, error) {
 				return k, nil
 			}
 		}
-		trees, _ := filepath.Glob(filepath.Join(cacheDir, "kernel", "*"))
 		var cached [][2]string
-		for _, t := range trees {
+		for _, t := range glob(filepath.Join(cacheDir, "kernel"), "*") {
 			cached = append(cached, kernelsIn(t)...)
 		}
 		newestFirst(cached)
@@ -124,8 +123,7 @@ func FindKernel(ctx context.Context, cacheDir string) (*Kernel, error) {
 // kernelsIn returns the kernels in a root directory that have a module tree, each with that tree, newest first.
 func kernelsIn(root string) [][2]string {
 	var found [][2]string
-	names, _ := filepath.Glob(filepath.Join(root, "boot", "vmlinuz-*"))
-	for _, n := range names {
+	for _, n := range glob(filepath.Join(root, "boot"), "vmlinuz-*") {
 		release := strings.TrimPrefix(filepath.Base(n), "vmlinuz-")
 		for _, lib := range []string{"lib/modules", "usr/lib/modules"} {
 			if dir := filepath.Join(root, lib, release); exists(dir) {
@@ -288,7 +286,7 @@ func FetchKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error)
 		// Old lists may name packages that the mirror no longer has.
 		return fail(err, "refresh the package lists: `apt-get update`")
 	}
-	debs, _ := filepath.Glob(filepath.Join(tmp, "*.deb"))
+	debs := glob(tmp, "*.deb")
 	if len(debs) != len(names) {
 		return fail(fmt.Errorf("apt-get download left %d of %d packages", len(debs), len(names)), own)
 	}

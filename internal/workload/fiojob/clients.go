@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -386,12 +387,12 @@ func (j *fioJob) tally(t *iotax.Target, all []party, r *fio.Result, dir string, 
 		}
 		rates = append(rates, rate)
 		for kind, name := range map[fio.LogKind]string{fio.BandwidthLog: "bw", fio.IOPSLog: "iops"} {
-			files, err := filepath.Glob(filepath.Join(dir, fmt.Sprintf("s_%s.*.log.c%d", name, i)))
+			files, err := fs.Glob(os.DirFS(dir), fmt.Sprintf("s_%s.*.log.c%d", name, i))
 			if err != nil {
 				return fail(err)
 			}
 			for _, f := range files {
-				text, err := iotax.ReadFile(f, int64(outputLimit))
+				text, err := iotax.ReadFile(filepath.Join(dir, f), int64(outputLimit))
 				if err != nil {
 					return fail(err)
 				}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"iotax"
 	"iotax/fio"
@@ -55,6 +56,21 @@ func TestJobFileOfClients(t *testing.T) {
 	}
 	if s, _ := jobs[0].Get("size"); s.Value != "1m" || s.KBBase != 1000 {
 		t.Errorf("size: %+v", s)
+	}
+}
+
+// The logs of the client are read also if the path of the temporary directory looks like a pattern.
+func TestClientsLogs(t *testing.T) {
+	tmp := filepath.Join(t.TempDir(), "[ab]")
+	if err := os.Mkdir(tmp, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", tmp)
+	j, out := open(t, "rw", "randread", "size", "64k", "direct", "0", "ioengine", "psync"), trial(2*time.Second)
+	both := &iotax.Target{Name: "both", Machine: host.Local(), Together: []*iotax.Target{worktest.Target(host.Local(), worktest.OnDisk(t)), worktest.Target(host.Local(), worktest.OnDisk(t))}}
+	prepared(t, j, both)
+	if err := j.Run(worktest.CtxFor(t), both, out); err != nil || len(out.Series) == 0 {
+		t.Errorf("%d series, %v", len(out.Series), err)
 	}
 }
 

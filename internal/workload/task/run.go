@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -170,10 +171,10 @@ func runFio(ctx context.Context, f FioRun) (out FioOutput, err error) {
 		return out, err
 	}
 	out.Logs = map[string][]byte{}
-	files, err := filepath.Glob(logs + "_*.log")
+	files, err := fs.Glob(os.DirFS(dir), "s_*.log")
 	left := int64(f.Limit - len(out.Stdout))
 	for _, file := range files {
-		text, err := iotax.ReadFile(file, left)
+		text, err := iotax.ReadFile(filepath.Join(dir, file), left)
 		if out.Over = errors.As(err, new(*iotax.LimitError)); err != nil && !out.Over {
 			return out, err
 		}
@@ -181,7 +182,7 @@ func runFio(ctx context.Context, f FioRun) (out FioOutput, err error) {
 			break
 		}
 		left -= int64(len(text))
-		out.Logs[filepath.Base(file)] = text
+		out.Logs[file] = text
 	}
 	return out, err
 }

@@ -23,7 +23,11 @@ func fio(script string) []string {
 }
 
 func TestFio(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
+	tmp := filepath.Join(t.TempDir(), "[ab]")
+	if err := os.Mkdir(tmp, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", tmp)
 	run := func(script string, limit int) (task.FioOutput, error) {
 		return task.Fio.On(t.Context(), host.Local(), task.FioRun{Args: fio(script), Label: "run=a runner=b", Step: 500, Limit: limit, Messages: 4})
 	}
@@ -48,8 +52,8 @@ func TestFio(t *testing.T) {
 	if _, err := task.Fio.On(ctx, host.Local(), task.FioRun{Args: fio("sleep 60"), Limit: 10}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("fio that hangs: %v", err)
 	}
-	if left, _ := filepath.Glob(os.TempDir() + "/*"); len(left) > 0 {
-		t.Errorf("left: %v", left)
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }
 
