@@ -241,6 +241,21 @@ func TestKernel(t *testing.T) {
 	}
 }
 
+// A release is a file name: it becomes a part of paths in the cache and in the guest.
+func TestKernelReleaseIsAName(t *testing.T) {
+	for _, release := range []string{"../../../x", "a/b", ".."} {
+		image := bzImage(nil, 0)
+		copy(image[0x300:], release+" (builder)\x00")
+		file := filepath.Join(t.TempDir(), "vmlinuz")
+		if err := os.WriteFile(file, image, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenKernel(t.TempDir(), file, ""); err == nil || !strings.Contains(err.Error(), "is not a file name") {
+			t.Errorf("%s: %v", release, err)
+		}
+	}
+}
+
 func TestFetchKernelWithoutApt(t *testing.T) {
 	t.Setenv("PATH", "/nonexistent")
 	_, err := FetchKernel(t.Context(), t.TempDir(), nil)

@@ -176,6 +176,9 @@ func OpenKernel(cacheDir, vmlinuz, modules string) (*Kernel, error) {
 	if headErr != nil {
 		release = strings.TrimPrefix(filepath.Base(vmlinuz), "vmlinuz-")
 	}
+	if release != filepath.Base(release) || release == ".." {
+		return nil, fmt.Errorf("%s: its release %q is not a file name", vmlinuz, release)
+	}
 	if modules == "" {
 		root := filepath.Dir(filepath.Dir(vmlinuz))
 		for _, d := range []string{filepath.Join(root, "lib/modules"), filepath.Join(root, "usr/lib/modules"), "/lib/modules", "/usr/lib/modules"} {
