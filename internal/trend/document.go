@@ -52,7 +52,7 @@ func (d *Trend) Document(served bool) block.Document {
 	what := d.label
 	switch {
 	case d.ByRatio:
-		what += ", ratio to " + d.baseline + "; more is better for the target"
+		what += ", ratio to " + d.against + "; more is better for the target"
 	case d.Better == iotax.Up:
 		what += "; more is better"
 	case d.Better == iotax.Down:
@@ -150,7 +150,7 @@ func (d *Trend) choices() (out []block.Block) {
 	if d.hasRatio && d.ByRatio {
 		other = append(other, link(ByValue, func(o *Options) { o.By = ByValue }))
 	} else if d.hasRatio {
-		other = append(other, link("ratio to "+d.baseline, func(o *Options) { o.By = ByRatio }))
+		other = append(other, link("ratio to "+d.against, func(o *Options) { o.By = ByRatio }))
 	}
 	if d.Name != "" {
 		other = append(other, link("all runs", func(o *Options) { o.Name = "" }))
@@ -185,10 +185,10 @@ func (d *Trend) Points() (n int) {
 	return n
 }
 
-// Label returns the metric's label, with the baseline if the trend shows ratios.
+// Label returns the metric's label, with the reference if the trend shows ratios.
 func (d *Trend) Label() string {
 	if d.ByRatio {
-		return d.label + ", ratio to " + d.baseline
+		return d.label + ", ratio to " + d.against
 	}
 	return d.label
 }

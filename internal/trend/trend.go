@@ -26,7 +26,7 @@ const (
 
 // Values of Options.By.
 const (
-	ByRatio = "ratio" // the ratio to the baseline
+	ByRatio = "ratio" // the ratio to the target that the cell is compared with, by default the baseline
 	ByValue = "value"
 )
 
@@ -50,7 +50,7 @@ type Trend struct {
 	label    string
 	metrics  []figure // of the newest run
 	hasRatio bool
-	baseline string
+	against  string // the target that the ratio is relative to
 	margin   float64
 }
 
@@ -80,10 +80,9 @@ type Reader struct {
 
 // A point contains the values of a cell in one run.
 type point struct {
-	run      iotax.Run // without its plan and findings
-	baseline string
-	work     string // the settings of the workload on the target and the baseline
-	figures  []figure
+	run     iotax.Run // without its plan and findings
+	work    string    // the settings of the workload on the target
+	figures []figure
 }
 
 type figure struct {
@@ -91,8 +90,11 @@ type figure struct {
 	better              iotax.Better
 	headline            bool
 	value               stat.Interval
-	ratio               *stat.Interval
 	unfit               string // why the value cannot be compared
+
+	ratio              *stat.Interval
+	against, workThere string // the target that the ratio is relative to, and the settings of the workload there
+	unfitAgainst       string // why the value of that target cannot be compared
 }
 
 type pointKey struct {
@@ -138,9 +140,8 @@ func (r *Reader) report(ctx context.Context, o Options, run *iotax.Run) (*report
 }
 
 func pointOf(c store.Cell, rep *report.Report) point {
-	p := point{run: *rep.Run, baseline: rep.Baseline}
+	p := point{run: *rep.Run, work: compare.Work(rep, report.Cell{Target: c.Target, Workload: c.Workload})}
 	p.run.Plan, p.run.Findings = nil, nil
-	p.work = compare.Work(rep, report.Cell{Target: c.Target, Workload: c.Workload}) + " against " + rep.Baseline + " " + compare.Work(rep, report.Cell{Target: rep.Baseline, Workload: c.Workload})
 	for _, sec := range rep.Sections {
 		for _, row := range sec.Rows {
 			if row.Target != c.Target || row.Value.N == 0 {
@@ -149,7 +150,11 @@ func pointOf(c store.Cell, rep *report.Report) point {
 			f := figure{metric: sec.Metric, label: sec.Label, unit: sec.Unit, better: sec.Better, headline: true, value: row.Value,
 				unfit: compare.Unfit(rep, compare.CellMetric{Target: c.Target, Workload: c.Workload, Metric: sec.Metric})}
 			if row.Ratio != nil {
-				f.ratio = &row.Ratio.Interval
+				f.ratio, f.against = &row.Ratio.Interval, row.Against
+				f.workThere = compare.Work(rep, report.Cell{Target: row.Against, Workload: c.Workload})
+				if f.unfitAgainst = compare.Unfit(rep, compare.CellMetric{Target: row.Against, Workload: c.Workload, Metric: sec.Metric}); f.unfitAgainst != "" {
+					f.unfitAgainst = row.Against + ": " + f.unfitAgainst
+				}
 			}
 			p.figures = append(p.figures, f)
 			for _, other := range row.Secondary {
@@ -216,12 +221,12 @@ func (r *Reader) Of(ctx context.Context, o Options) (*Trend, error) {
 // run.
 func (d *Trend) choose(all []point) {
 	newest := all[len(all)-1]
-	d.metrics, d.margin, d.baseline = newest.figures, newest.run.Margin, newest.baseline
+	d.metrics, d.margin = newest.figures, newest.run.Margin
 	if newest.figure(d.Metric) == nil {
 		d.Metric = newest.figures[0].metric
 	}
 	chosen := newest.figure(d.Metric)
-	d.label, d.Unit, d.Better = chosen.label, chosen.unit, chosen.better
+	d.label, d.Unit, d.Better, d.against = chosen.label, chosen.unit, chosen.better, chosen.against
 	d.hasRatio = chosen.ratio != nil
 	d.ByRatio = d.hasRatio && d.By != ByValue
 	for _, p := range all {
@@ -230,18 +235,20 @@ func (d *Trend) choose(all []point) {
 			continue
 		}
 		dot := Dot{Run: p.run, Value: f.value, Unlike: f.unfit}
+		work, want := p.work, newest.work
 		if d.ByRatio {
 			if f.ratio == nil {
 				continue
 			}
-			dot.Value = *f.ratio
+			dot.Value, dot.Unlike = *f.ratio, cmp.Or(f.unfit, f.unfitAgainst)
+			work, want = work+" against "+f.against+" "+f.workThere, want+" against "+chosen.against+" "+chosen.workThere
 		}
 		switch {
 		case dot.Unlike != "":
 		case !(dot.Value.Estimate > 0) || math.IsInf(dot.Value.Estimate, 0):
 			dot.Unlike = "it is not a positive number"
-		case p.work != newest.work && d.ByRatio, before(p.work) != before(newest.work):
-			dot.Unlike = "not the same work or baseline: " + differ(p.work, newest.work)
+		case work != want:
+			dot.Unlike = "not the same work or reference: " + differ(work, want)
 		case f.unit != chosen.unit:
 			dot.Unlike = "another unit"
 		}
@@ -267,12 +274,6 @@ func (d *Trend) Since(runs int) (recent []Change) {
 		}
 	}
 	return recent
-}
-
-// before returns the part of a point's work that describes the target.
-func before(work string) string {
-	work, _, _ = strings.Cut(work, " against ")
-	return work
 }
 
 // find finds the change points among the included dots, and the differences between the two runs around each change

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/rules"
 	"iotax/internal/store"
+	"iotax/internal/testenv/reporttest"
 	"iotax/stat"
 )
 
@@ -33,5 +36,71 @@ func TestTrendWithinADay(t *testing.T) {
 		if len(d.Since(5)) != 1 || len(d.Since(4)) != 0 {
 			t.Errorf("changes of the last runs: %v, %v", d.Since(5), d.Since(4))
 		}
+	}
+}
+
+// followed returns the trend of guest over two runs of the cells. change modifies the older one.
+func followed(by string, change func(*iotax.Run, []*iotax.Trial)) *Trend {
+	d := &Trend{Options: Options{By: by}}
+	var all []point
+	for i := range 2 {
+		run, trials := reporttest.RunOf(6, nil, reporttest.Reads("disk", 10000, nil), reporttest.Reads("file", 9000, nil), reporttest.Reads("guest", 5000, nil))
+		reporttest.Against(run, "guest", "file")
+		if i == 0 {
+			change(run, trials)
+		}
+		all = append(all, pointOf(store.Cell{Target: "guest", Workload: "4k read"}, report.New(run, trials)))
+	}
+	d.choose(all)
+	return d
+}
+
+// A ratio takes part only if it is a ratio to the same target as in the newest run, with the same work there, and if
+// the number of that target is valid.
+func TestReferenceOfARatio(t *testing.T) {
+	condemn := func(target string) func(*iotax.Run, []*iotax.Trial) {
+		return func(_ *iotax.Run, trials []*iotax.Trial) {
+			for _, x := range trials {
+				if x.Target == target {
+					x.Findings = []iotax.Finding{rules.CacheServed.Found(iotax.AboutCell(target, x.Workload), "half of it")}
+				}
+			}
+		}
+	}
+	job := func(target string) func(*iotax.Run, []*iotax.Trial) {
+		return func(_ *iotax.Run, trials []*iotax.Trial) {
+			for _, x := range trials {
+				if x.Target == target {
+					x.Facts = map[string]string{iotax.FactJob: `{"iodepth":"2"}`}
+				}
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*iotax.Run, []*iotax.Trial)
+		ratio  string // why the older ratio takes no part
+		value  string
+	}{
+		{"same", func(*iotax.Run, []*iotax.Trial) {}, "", ""},
+		{"reference invalid", condemn("file"), "cache-served", ""},
+		{"baseline invalid", condemn("disk"), "", ""},
+		{"target invalid", condemn("guest"), "cache-served", "cache-served"},
+		{"other work at the reference", job("file"), "iodepth=2", ""},
+		{"other work at the baseline", job("disk"), "", ""},
+		{"other reference", func(r *iotax.Run, _ []*iotax.Trial) { reporttest.Against(r, "guest") }, "disk", ""},
+	} {
+		for by, want := range map[string]string{ByRatio: c.ratio, ByValue: c.value} {
+			d := followed(by, c.change)
+			if len(d.Dots) != 2 || d.Dots[1].Unlike != "" {
+				t.Fatalf("%s, %s: %+v", c.name, by, d.Dots)
+			}
+			if got := d.Dots[0].Unlike; (got == "") != (want == "") || !strings.Contains(got, want) {
+				t.Errorf("%s, %s: takes no part because of %q, want %q", c.name, by, got, want)
+			}
+		}
+	}
+	if d := followed(ByRatio, func(*iotax.Run, []*iotax.Trial) {}); !strings.HasSuffix(d.Label(), "ratio to file") {
+		t.Error(d.Label())
 	}
 }
