@@ -49,10 +49,11 @@ func (d *Trend) Document(served bool) block.Document {
 		add(d.choices()...)
 	}
 
-	what := d.label
+	what := d.Label()
 	switch {
+	case d.Better == iotax.Neither:
 	case d.ByRatio:
-		what += ", ratio to " + d.against + "; more is better for the target"
+		what += "; more is better for the target"
 	case d.Better == iotax.Up:
 		what += "; more is better"
 	case d.Better == iotax.Down:

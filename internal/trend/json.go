@@ -51,7 +51,10 @@ type ChangeExport struct {
 func (d *Trend) Export() Export {
 	out := Export{d.Cell.Workload, d.Cell.Target, d.Metric, ByValue, d.Unit, d.Better, []PointExport{}, []ChangeExport{}}
 	if d.ByRatio {
-		out.By, out.Unit, out.Better = ByRatio, iotax.RatioUnit, iotax.Up
+		out.By, out.Unit = ByRatio, iotax.RatioUnit
+		if d.Better == iotax.Down {
+			out.Better = iotax.Up
+		}
 	}
 	for _, dot := range d.Dots {
 		v := dot.Value

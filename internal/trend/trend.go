@@ -293,7 +293,7 @@ func (d *Trend) find(ctx context.Context, r *Reader) error {
 			t.Ratio = stat.Interval{Estimate: 1 / i.Estimate, Lo: 1 / i.Hi, Hi: 1 / i.Lo, N: i.N}
 		}
 		t.Verdict = stat.NotRanked
-		if d.ByRatio || d.Better != iotax.Neither {
+		if d.Better != iotax.Neither {
 			t.Verdict = stat.Judge(t.Ratio, d.margin)
 		}
 		var sides [2]*report.Report

@@ -104,3 +104,34 @@ func TestReferenceOfARatio(t *testing.T) {
 		t.Error(d.Label())
 	}
 }
+
+// A metric that is neither better high nor low has no verdict, also by its ratio.
+func TestNoVerdictWithoutADirection(t *testing.T) {
+	ctx := t.Context()
+	db, err := store.Open(ctx, t.TempDir()+"/runs.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for i := range 20 {
+		run, trials := reporttest.RunOf(6, nil, reporttest.CellSpec{Target: "a", Workload: "w", Values: map[string]float64{"retransmits": 10}},
+			reporttest.CellSpec{Target: "b", Workload: "w", Values: map[string]float64{"retransmits": 10 + 10*float64(i/10)}})
+		run.ID, run.Status, run.Start = fmt.Sprint("r", i), iotax.Done, time.Unix(int64(i)*3600, 0)
+		if err := db.Create(ctx, run); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range trials {
+			x.Run = run.ID
+			if err := db.Append(ctx, x); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	d, err := (&Reader{Store: db}).Of(ctx, Options{Cell: store.Cell{Workload: "w", Target: "b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.ByRatio || len(d.Changes) != 1 || d.Changes[0].Verdict != stat.NotRanked || d.Export().Better != iotax.Neither {
+		t.Errorf("by ratio %v, changes %+v, better %v", d.ByRatio, d.Changes, d.Export().Better)
+	}
+}
