@@ -382,6 +382,24 @@ func (b *builder) labelled(e *entry) map[string]string {
 	return out
 }
 
+// withMachines adds to the labels of a target those of the machines that it is on. The innermost label of a name counts.
+func (e *entry) withMachines(labels map[string]string) map[string]string {
+	for at := e.where; at != nil; at = at.where {
+		of := maps.Clone(at.own)
+		for _, l := range at.labels {
+			if of == nil {
+				of = map[string]string{}
+			}
+			of[l.Key] = l.Value
+		}
+		if of != nil {
+			maps.Copy(of, labels)
+			labels = of
+		}
+	}
+	return labels
+}
+
 func (b *builder) room(have []*entry, key *syntax.Node, what string) (int, bool) {
 	if len(have) >= maxEntries {
 		b.Fail(key, "split the plan", "more than %d %ss", maxEntries, what)
@@ -728,7 +746,7 @@ func (b *builder) fill(p *Plan) {
 		slices.Reverse(path)
 		used = used || path[0] == Host
 		p.Targets = append(p.Targets, Target{Name: e.name, On: path[0], In: append([]string(nil), path[1:]...), Kind: e.kind.Name, Spec: e.Spec,
-			Labels: b.labelled(e), Against: e.against, Pos: e.key.Pos(), fresh: e.kind.New(), origin: e.origin()})
+			Labels: e.withMachines(b.labelled(e)), Against: e.against, Pos: e.key.Pos(), fresh: e.kind.New(), origin: e.origin()})
 	}
 	if h := b.byMachine[Host]; used && len(h) == 1 && h[0].key == nil {
 		p.Machines = append(p.Machines, Machine{Name: Host, Kind: Host, Spec: h[0].Spec, fresh: h[0].kind.New()})

@@ -41,6 +41,31 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
+// A target has the labels of the machines that it is on, also in the plan that a run saves.
+func TestLabelsOfMachines(t *testing.T) {
+	p, err := Parse("plan.yaml", []byte(`
+machines:
+  outer: {qemu: {memory: [1GiB, 2GiB]}, labels: {tier: slow, rack: "7"}}
+  inner: {box: {}, on: outer memory=2GiB, labels: {tier: fast}}
+targets:
+  a: {dir: /a, on: inner}
+  b: {dir: /b, on: outer memory=1GiB, labels: {rack: "8"}}
+  c: {dir: /c}
+workloads: {w: {fio: {rw: read, bs: 4k}}}
+`), testKinds())
+	for range 2 {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(p.Targets[0].Labels, p.Targets[1].Labels, p.Targets[2].Labels)
+		if got != "map[memory:2GiB rack:7 tier:fast] map[memory:1GiB rack:8 tier:slow] map[]" {
+			t.Errorf("labels %s", got)
+		}
+		text, _ := p.YAML()
+		p, err = Parse("plan.yaml", text, testKinds())
+	}
+}
+
 // Every plan in testdata/errors is invalid. Its .txt file contains the error messages.
 func TestErrors(t *testing.T) {
 	files, err := filepath.Glob("testdata/errors/*.yaml")

@@ -30,7 +30,7 @@ import (
 // and its hooks run in the directory that the plan sets, or else in the target's directory. If the target has none,
 // iotax creates a directory.
 type Command struct {
-	Run      string `yaml:"run" doc:"command to run; {dir}, {device} or {url} is the target's place, {seed} a number that changes with each round, {NAME} a label of the target"`
+	Run      string `yaml:"run" doc:"command to run; {dir}, {device} or {url} is the target's place, {seed} a number that changes with each round, {NAME} a label of the target or of the workload"`
 	Shell    bool   `yaml:"shell" doc:"run the command with the machine's shell; otherwise it is split into words as a shell does, without expansion"`
 	Setup    string `yaml:"setup" doc:"shell command to run once on each target, before the first trial"`
 	Prepare  string `yaml:"prepare" doc:"shell command to run before each trial; not timed"`
@@ -232,7 +232,7 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 	if s.Shell {
 		return nil
 	}
-	program := support.FillIn(args[0], t, 0, support.AsItIs)
+	program := c.env.FillIn(args[0], t, 0, support.AsItIs)
 	if strings.Contains(program, "/") && !strings.HasPrefix(program, "/") && !strings.Contains(program, ":") && c.placeDir(t)+s.Setup == "" { // C:/bench.exe is absolute
 		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s is a relative path, and the command runs in an empty directory", program), Hint: "write the path in full, or add directory:"}
 	}
@@ -262,7 +262,7 @@ func (c *command) hook(ctx context.Context, t *iotax.Target, what, text string, 
 	if err != nil {
 		return err
 	}
-	text = support.FillIn(text, t, seed, quoteFor(goos))
+	text = c.env.FillIn(text, t, seed, quoteFor(goos))
 	if err := t.Machine.Run(ctx, &iotax.Cmd{Args: agent.Shell(goos, text), Env: c.environ(), Dir: dir}); err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -374,7 +374,7 @@ func (c *command) words(ctx context.Context, t *iotax.Target, seed uint64, more 
 		quote = quoteFor(goos)
 	}
 	for i := range args {
-		args[i] = support.FillIn(more.Replace(args[i]), t, seed, quote)
+		args[i] = c.env.FillIn(more.Replace(args[i]), t, seed, quote)
 	}
 	return args, err
 }

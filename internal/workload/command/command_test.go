@@ -13,6 +13,7 @@ import (
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
 	"iotax/internal/testenv/worktest"
+	"iotax/internal/workload/support"
 )
 
 func commandOf(run string) *Command {
@@ -52,6 +53,20 @@ func TestCommand(t *testing.T) {
 	log, err := os.ReadFile(filepath.Join(dir, "log.end"))
 	if err != nil || string(log) != "setup\nprepare 7\nconclude me\n" {
 		t.Errorf("%s (%v)", log, err)
+	}
+}
+
+// A command finds the labels of its workload. A label of the target has precedence.
+func TestWorkloadLabels(t *testing.T) {
+	w, err := Kind.New(plan.Workload{Name: "test", Spec: commandOf("echo {threads} {build} {dir}"), Labels: map[string]string{"threads": "4", "build": "w", "dir": "no"}}, support.Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := worktest.Target(host.Local(), t.TempDir())
+	at.Labels = map[string]string{"build": "b"}
+	out, err := worktest.Attempt(t, w, at)
+	if want := "4 b " + at.Place.Path; err != nil || !strings.Contains(string(out.Raw), want) {
+		t.Errorf("%q instead of %q, %v", out.Raw, want, err)
 	}
 }
 

@@ -33,7 +33,7 @@ type Fio struct {
 	Command string            `yaml:"command" doc:"fio command line, as in a shell; each --name is a workload"`
 	Section string            `yaml:"section" doc:"section of the job file; without it, each section is a workload"`
 	Jointly bool              `yaml:"jointly" doc:"run sections without a stonewall between them at the same time, as fio does, and measure them as one workload"`
-	Binary  string            `yaml:"binary" doc:"fio to run: a program, or a path on the target's machine; {NAME} in it is a label of the target; empty means the installed one"`
+	Binary  string            `yaml:"binary" doc:"fio to run: a program, or a path on the target's machine; {NAME} in it is a label of the target or of the workload; empty means the installed one"`
 	Env     map[string]string `yaml:"env" doc:"values of ${NAME} in the job file or command, and of fio's $ncpus, $mb_memory and $pagesize"`
 	Load    string            `yaml:"load" doc:"open loop with the same offered load on all targets: a share of what the slowest target can do, as in 60%; open means 60%"`
 	Rate    string            `yaml:"rate" doc:"open loop with this load on all targets: I/Os per second, as in 5000/s or 12k/s"`

@@ -94,7 +94,7 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 				return err
 			}
 		}
-		if st.tool, err = j.provide(ctx, t.Machine, st.survey, support.FillIn(j.spec.Binary, t, 0, support.AsItIs)); err != nil || st.tool.Pushed != "" {
+		if st.tool, err = j.provide(ctx, t.Machine, st.survey, j.env.FillIn(j.spec.Binary, t, 0, support.AsItIs)); err != nil || st.tool.Pushed != "" {
 			return err
 		}
 		st.binary, err = identify(ctx, t.Machine, st.tool.Argv[0])

@@ -44,6 +44,8 @@ type Env struct {
 	// Python builds the root file system of a Python web server. It returns the directory and the command that starts
 	// the server. {port} in the command is the port to listen on.
 	Python func(context.Context) (dir, run string, err error)
+
+	labels map[string]string // labels of the workload, which KindOf sets
 }
 
 func (e Env) Logf(format string, args ...any) {
@@ -62,6 +64,7 @@ func KindOf[S any](k plan.Kind, open func(w plan.Workload, s *S, e Env) (iotax.W
 		if e.Shared == nil {
 			e.Shared = new(Shared)
 		}
+		e.labels = w.Labels
 		return open(w, s, e)
 	}}
 }

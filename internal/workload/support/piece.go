@@ -108,12 +108,14 @@ func Misplaced(t *iotax.Target, texts ...string) string {
 // replaces {build} in a command.
 const LabelBuild = "build"
 
-// FillIn replaces the placeholders in `text` with the place, the round's seed and the target's labels, including its
-// build. It passes the place and the labels through `quote`.
-func FillIn(text string, t *iotax.Target, seed uint64, quote func(string) string) string {
+// FillIn replaces the placeholders in `text` with the place, the round's seed, the target's labels, including its build,
+// and the workload's labels. It passes the place and the labels through `quote`.
+func (e Env) FillIn(text string, t *iotax.Target, seed uint64, quote func(string) string) string {
 	pairs := []string{Placeholders[t.Place.Kind], quote(t.Place.Path), "{seed}", fmt.Sprint(seed)}
-	for name, value := range t.Labels {
-		pairs = append(pairs, "{"+name+"}", quote(value))
+	for _, labels := range []map[string]string{t.Labels, e.labels} { // the replacer takes the first of two equal names
+		for name, value := range labels {
+			pairs = append(pairs, "{"+name+"}", quote(value))
+		}
 	}
 	return strings.NewReplacer(pairs...).Replace(text)
 }
