@@ -307,7 +307,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 			return ch
 		case ch.Loss == nil:
 			refuse(stat.NotRanked, rules.NoCommonBaseline.Found(about, "the runs do not share a valid baseline"))
-			ch.Lost = true
+			ch.Lost = len(x) > 0
 			return ch
 		}
 		ch.judge(ch.Loss, c, x, y, phi)
@@ -320,9 +320,13 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 // judge sets the verdict for the interval of r, and the p value for Holm's adjustment (see report.MarginP).
 func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float64) {
 	if ch.Verdict = stat.Judge(r.Interval, c.Margin); ch.Verdict == stat.TooFew {
+		a, b, what := ch.A.N, ch.B.N, "trials"
+		if c.By == ByLoss {
+			a, b, what = len(x), len(y), "pairs"
+		}
 		ch.Findings = append(ch.Findings, rules.FewTrials.Without("import", true).Found(iotax.AboutCell(ch.Target, ch.Workload),
-			"an interval and a verdict need %d trials on either side; there are %d in A and %d in %s", stat.LeastTrials, ch.A.N, ch.B.N, c.Letter))
-		ch.Lost = ch.A.N >= stat.LeastTrials && ch.B.N < stat.LeastTrials
+			"an interval and a verdict need %d %s on either side; there are %d in A and %d in %s", stat.LeastTrials, what, a, b, c.Letter))
+		ch.Lost = a >= stat.LeastTrials && b < stat.LeastTrials
 	}
 	if !r.Bounded() {
 		return
@@ -330,32 +334,33 @@ func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float
 	ch.P = iotax.Number(report.MarginP(r.Estimate, c.Margin, func(ratio float64) float64 { return stat.ChangeP(x, y, ratio, phi) }))
 }
 
-// losses returns the log ratios to the common baseline in both runs, one per round or start (stat.StartSamples). It
-// returns nil unless both runs share a valid baseline that does the same work with the same durability.
+// losses returns the log ratios to the common baseline in both runs, one per round or start (stat.StartSamples). x is
+// nil if A has no valid baseline, and y is nil unless B shares it: the same work with the same durability.
 func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x, y []float64) {
 	base := CellMetric{c.A.Baseline, k.Workload, k.Metric}
-	if base.Target == "" || base.Target == k.Target || sides[0].durability(base.Target) != sides[1].durability(base.Target) {
+	if base.Target == "" || base.Target == k.Target {
 		return nil, nil
 	}
 	bases, keys := [2]CellMetric{base, c.inB(base)}, [2]CellMetric{k, c.inB(k)}
-	if sides[0].emulated[base.Target] != sides[1].emulated[base.Target] || unlike(sides[0].work(bases[0]), sides[1].work(bases[1]), c.Letter) != "" {
-		return nil, nil
-	}
 	var d [2][]float64
 	var starts [2][]int
 	for i, s := range sides {
 		if s.rows[bases[i]].Row == nil || hasRule(s.Run.Findings, rules.Imported.ID) { // imported trials have no common rounds
-			return nil, nil
+			return d[0], nil
 		}
 		if v, _ := s.unfit(bases[i]); v != stat.NoVerdict {
-			return nil, nil
+			return d[0], nil
 		}
 		bs, xs := report.PairDots(s.rows[bases[i]].Dots, s.rows[keys[i]].Dots, false)
 		var err error
 		if d[i], err = stat.Pair(bs, xs, better); err != nil {
-			return nil, nil // a value is not positive and finite, so there is no ratio
+			return d[0], nil // a value is not positive and finite, so there is no ratio
 		}
 		starts[i] = report.PairStarts(s.rows[bases[i]].Dots, s.rows[keys[i]].Dots)
+	}
+	if sides[0].durability(base.Target) != sides[1].durability(base.Target) || sides[0].emulated[base.Target] != sides[1].emulated[base.Target] ||
+		unlike(sides[0].work(bases[0]), sides[1].work(bases[1]), c.Letter) != "" {
+		return d[0], nil
 	}
 	d = stat.StartSamples(d, starts)
 	return d[0], d[1]

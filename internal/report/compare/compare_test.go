@@ -255,3 +255,39 @@ func TestCompareHolm(t *testing.T) {
 		t.Errorf("only %d studies needed the adjustment: the test sees nothing", alone)
 	}
 }
+
+// By loss, the pairs of rounds with the baseline are the sample. A cell that had enough of them in A and lacks them in B
+// is lost. A cell without a loss in A has nothing to lose.
+func TestGateByLoss(t *testing.T) {
+	for _, better := range []iotax.Better{iotax.Up, iotax.Down} {
+		side := func(spoil int, invalid bool) *report.Report {
+			run, trials := reporttest.Small(better, reporttest.Flat100, reporttest.Flat50)
+			for _, x := range trials {
+				if x.Target == "a" && x.Round < spoil {
+					x.Err = "fio: no space"
+				}
+				if x.Target == "a" && invalid {
+					x.Findings = []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "half of it"}}
+				}
+			}
+			return report.New(run, trials)
+		}
+		whole := side(0, false)
+		for _, x := range []struct {
+			name   string
+			a, b   *report.Report
+			lost   bool
+			reason string
+		}{
+			{"few pairs in B", whole, side(4, false), true, "b / w: m cannot be judged: few-trials: an interval and a verdict need 6 pairs on either side; there are 6 in A and 2 in B"},
+			{"few pairs in A", side(4, false), whole, false, ""},
+			{"invalid baseline in B", whole, side(0, true), true, "b / w: m cannot be judged: no-common-baseline"},
+			{"invalid baseline in A", side(0, true), whole, false, ""},
+		} {
+			c := Of(x.a, x.b, Options{Margin: .05, By: ByLoss, FailOn: FailOnWorse})
+			if r := c.row(t, "b", "w"); r.Lost != x.lost || report.Conclusive(r.Verdict) || !strings.Contains(strings.Join(c.Reasons, "\n"), x.reason) {
+				t.Errorf("%s, %v: lost %v, verdict %s, gate %q", x.name, better, r.Lost, r.Verdict, c.Reasons)
+			}
+		}
+	}
+}
