@@ -333,6 +333,10 @@ func TestMountedBehindLinks(t *testing.T) {
 	if err := Busy(link + "/" + filepath.Base(made)); err == nil {
 		t.Error("a directory reached by a link passes as one in which nothing is mounted")
 	}
+	t.Chdir(filepath.Dir(made))
+	if err := Busy(filepath.Base(made)); err == nil {
+		t.Error("the relative path of a directory with a mount is not busy")
+	}
 	if err := Busy(disk + "/other"); err != nil {
 		t.Errorf("a directory without mounts: %v", err)
 	}
@@ -485,5 +489,24 @@ func TestMarkersOfAnySize(t *testing.T) {
 	}
 	if i := slices.IndexFunc(items, func(i Item) bool { return i.Name == filepath.Join(dir, "iotax-link") }); i >= 0 {
 		t.Errorf("a link to another directory's marker is taken for one: %+v", items[i])
+	}
+}
+
+// The kernel lists mounts with absolute paths without links. A work directory with another path would be removed with
+// what is mounted in it.
+func TestWorkDirectoryIsAbsolute(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	if err := errors.Join(os.Mkdir("real", 0o700), os.Symlink("real", "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tmp := range []string{"real", "link", dir + "/link"} {
+		t.Setenv("TMPDIR", tmp)
+		if got, err := MkdirTemp(""); err != nil || filepath.Dir(got) != dir+"/real" {
+			t.Errorf("TMPDIR=%s: %s, %v", tmp, got, err)
+		}
 	}
 }

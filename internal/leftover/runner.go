@@ -185,12 +185,21 @@ func Mark(dir string) error {
 }
 
 // MkdirTemp creates a directory of a run, as os.MkdirTemp does. Its name starts with iotax-, and it contains the
-// marker.
+// marker. Its path is absolute and has no links, as the paths in the kernel's list of mounts, also if TMPDIR is relative
+// or a link.
 func MkdirTemp(in string) (string, error) {
 	dir, err := os.MkdirTemp(in, "iotax-")
 	if err != nil {
 		return "", err
 	}
+	whole, err := filepath.Abs(dir)
+	if err == nil {
+		whole, err = filepath.EvalSymlinks(whole)
+	}
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	dir = whole
 	if err := Mark(dir); err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir))
 	}

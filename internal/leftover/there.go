@@ -285,7 +285,10 @@ func Busy(dir string) error {
 	if device, ok := Attached(dir); ok {
 		return fmt.Errorf("%s, which is noted in it, is still attached: nbd-client -d %s", device, device)
 	}
-	up, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	up, err := filepath.Abs(filepath.Dir(dir))
+	if err == nil {
+		up, err = filepath.EvalSymlinks(up)
+	}
 	if err != nil {
 		return err
 	}
