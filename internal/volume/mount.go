@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -101,7 +100,9 @@ func unmountHere(ctx context.Context, x mounting) (lazily string, err error) {
 		lazily = err.Error()
 		break
 	}
-	_ = syscall.Rmdir(x.Point) // fails if it is not empty
+	if err := syscall.Rmdir(x.Point); errors.Is(err, syscall.EBUSY) { // it also fails if it is not empty, or does not exist
+		return lazily, &iotax.Error{Op: "unmount", On: x.Point, Err: errors.New("something else is mounted there"), Hint: "look at it: findmnt " + iotax.Quote(x.Point)}
+	}
 	return lazily, nil
 }
 
@@ -121,12 +122,12 @@ func (l *life) rootDir(ctx context.Context, m iotax.Machine, base string) (strin
 // point is in the run's directory, if there is one. Otherwise, it is in a new directory whose marker file contains the
 // run's label.
 func (l *life) mountPoint(ctx context.Context, m iotax.Machine) (point, source string, err error) {
-	id := l.env.ID
+	source = "iotax-" + l.env.ID
 	if iotax.IsLocal(m) && l.env.WorkDir != "" {
-		return filepath.ToSlash(filepath.Join(l.env.WorkDir, "mnt-"+id)), "iotax-" + id, nil
+		return l.env.scratch("mnt"), source, nil
 	}
 	dir, err := l.rootDir(ctx, m, "/mnt")
-	return dir + "/" + id, "iotax-" + id, err
+	return dir + "/" + l.env.ID, source, err
 }
 
 // unmountLater pushes the unmount of x. A lazy unmount adds a finding.

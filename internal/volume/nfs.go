@@ -183,8 +183,14 @@ func serveDir(op string, e Env, of string, made *undo) (string, error) {
 // workDir makes a directory for configuration, logs and sockets. The directory is on the measured target only if the
 // run has no work directory.
 func workDir(e Env, what string, made *undo) (string, error) {
-	dir := filepath.ToSlash(filepath.Join(cmp.Or(e.WorkDir, e.Of.Path), what+"-"+e.ID))
+	dir := e.scratch(what)
 	return dir, newHostDir(made, "make", dir, 0o700)
+}
+
+// scratch returns a new path in the work directory, or on the measured target. A calibration within a run has the same
+// work directory and the same IDs.
+func (e Env) scratch(what string) string {
+	return filepath.ToSlash(filepath.Join(cmp.Or(e.WorkDir, e.Of.Path), what+"-"+e.ID+"-"+randomHex(3)))
 }
 
 // serve starts the server and waits until it accepts requests.
@@ -317,17 +323,20 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		return n.attachExisting(ctx, m)
 	}
 	var none iotax.Place
-	point := n.point(m)
 	host, client := "127.0.0.1", "127.0.0.1"
 	if !iotax.IsLocal(m) {
 		address := m.Caps().HostAddress
 		if address == "" {
-			return none, &iotax.Error{Op: "mount nfs", On: fmt.Sprintf("%s on %v", point, m), Err: errors.New("this host's loopback interface cannot be reached from there"),
+			return none, &iotax.Error{Op: "mount nfs", On: fmt.Sprintf("%s on %v", n.path, m), Err: errors.New("this host's loopback interface cannot be reached from there"),
 				Hint: "mount a file system there yourself, and name it with dir:"}
 		}
 		// The address of the client does not matter: an NFS 4.0 server needs it only for delegations. This server
 		// grants none, and could not reach a client behind QEMU's user network.
 		host, client = address, "0.0.0.0"
+	}
+	point, _, err := n.mountPoint(ctx, m)
+	if err != nil {
+		return none, err
 	}
 	source := host + ":" + nfsExport
 	if err := n.mount(ctx, m, mounting{"nfs4", source, point, n.spec.options(host, client, n.port)}); err != nil {
@@ -366,14 +375,6 @@ func (n *nfs) version() string {
 	return strings.TrimSpace(n.program.Version[strings.LastIndexByte(n.program.Version, '=')+1:])
 }
 
-// point returns the mount point on m.
-func (n *nfs) point(m iotax.Machine) string {
-	if iotax.IsLocal(m) && n.env.WorkDir != "" {
-		return filepath.ToSlash(filepath.Join(n.env.WorkDir, "mnt-"+n.env.ID))
-	}
-	return "/mnt/iotax-" + n.env.ID
-}
-
 // A line contains the IP addresses of both ends of a connection to a server.
 type line struct{ Server, Client string }
 
@@ -408,7 +409,11 @@ func (n *nfs) attachExisting(ctx context.Context, m iotax.Machine) (iotax.Place,
 	if strings.Contains(host, ":") {
 		name = "[" + host + "]"
 	}
-	if err := n.mount(ctx, m, mounting{"nfs4", name + ":" + export, n.point(m), n.spec.options(ends.Server, ends.Client, port)}); err != nil {
+	point, _, err := n.mountPoint(ctx, m)
+	if err != nil {
+		return iotax.Place{}, err
+	}
+	if err := n.mount(ctx, m, mounting{"nfs4", name + ":" + export, point, n.spec.options(ends.Server, ends.Client, port)}); err != nil {
 		cause := err
 		var x *iotax.Error
 		if errors.As(err, &x) {
@@ -422,7 +427,7 @@ func (n *nfs) attachExisting(ctx context.Context, m iotax.Machine) (iotax.Place,
 		}
 		return iotax.Place{}, err
 	}
-	p, err := n.dirIn(ctx, m, &dir{want: n.point(m), need: n.env.Need, users: true, network: true})
+	p, err := n.dirIn(ctx, m, &dir{want: point, need: n.env.Need, users: true, network: true})
 	switch {
 	case says(err, "read-only"):
 		return fail(errors.New("the export is read-only"), "let the server export it with rw, or name another export")

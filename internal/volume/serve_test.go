@@ -126,6 +126,32 @@ func TestHalfAttached(t *testing.T) {
 	}
 }
 
+// A calibration within a run prepares volumes with the same IDs in the same work directory. Neither volume unmounts the
+// other's file system.
+func TestSameIDs(t *testing.T) {
+	work := t.TempDir()
+	var volumes []iotax.Volume
+	var places []iotax.Place
+	for range 2 {
+		v, err := prepare(t, "memory", newSpec("memory"), Env{Need: 1 << 20, WorkDir: work})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = errors.Join(v.Detach(context.Background()), v.Close(context.Background())) })
+		p, err := v.Attach(t.Context(), here)
+		if err != nil {
+			t.Fatal(err)
+		}
+		volumes, places = append(volumes, v), append(places, p)
+	}
+	if err := volumes[1].Detach(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(places[0].Path, "x"), nil, 0o600); err != nil {
+		t.Errorf("the first volume: %v", err)
+	}
+}
+
 // If the guest has ended, Detach reports what it could not undo there. Close still removes the files on the host.
 func TestDetachFromDeadGuest(t *testing.T) {
 	ownDisk(t)

@@ -197,6 +197,9 @@ func hereMounts() ([]probe.Mount, error) {
 // mountOn returns the last mount at a mount point, or the zero value if nothing is mounted there.
 func mountOn(point string) (found probe.Mount, err error) {
 	all, err := hereMounts()
+	if up, lerr := filepath.EvalSymlinks(filepath.Dir(point)); lerr == nil { // the list of mounts has no links
+		point = filepath.Join(up, filepath.Base(point))
+	}
 	for _, m := range all {
 		if m.Point == point {
 			found = m
