@@ -31,44 +31,55 @@ func enclose(root, place string) (int, error) {
 
 // enclosed is the first process in the namespaces. It mounts the file systems that the session needs, starts the
 // session, and reaps orphans until the session ends.
-func enclosed(root, place string) (int, error) {
+func enclosed(root, place string) (_ int, err error) {
 	root = filepath.Join("/", root)
-	at := func(path string) string { return filepath.Join(root, path) }
 	var mounts []mount
-	var opened error
-	// bind plans a bind mount of `from` at the path `to` in the container. It opens `from` now, because earlier mounts
-	// may hide it.
-	bind := func(from, to string) {
-		fd, err := unix.Open(from, unix.O_PATH|unix.O_CLOEXEC, 0)
-		if err != nil {
-			opened = errors.Join(opened, &os.PathError{Op: "open", Path: from, Err: err})
+	// bind plans a bind mount of a path at the same path in the container. It opens the path now, because it is outside
+	// of the container, or earlier mounts may hide it.
+	bind := func(path string) {
+		fd, ferr := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if ferr != nil {
+			err = errors.Join(err, &os.PathError{Op: "open", Path: path, Err: ferr})
 		}
-		mounts = append(mounts, mount{fmt.Sprintf("/proc/self/fd/%d", fd), at(to), "", unix.MS_BIND | unix.MS_REC})
+		mounts = append(mounts, mount{fmt.Sprintf("/proc/self/fd/%d", fd), path, "", unix.MS_BIND | unix.MS_REC})
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return 0, fmt.Errorf("make mounts private: %w", err)
 	}
+	mounts = append(mounts, mount{"proc", "/proc", "proc", 0}) // before the bind mounts, which use /proc/self/fd
 	if root != "/" {
-		bind(root, "/")
-		bind("/dev", "/dev")
-		bind("/sys", "/sys")
+		bind("/dev")
+		bind("/sys")
 	}
-	mounts = append(mounts, mount{"tmpfs", at("/tmp"), "tmpfs", 0})
+	mounts = append(mounts, mount{"tmpfs", "/tmp", "tmpfs", 0})
 	if st, err := os.Stat(place); err == nil && st.IsDir() {
-		bind(place, place)
+		bind(place)
 	}
-	// Mount proc last: the bind mounts use /proc/self/fd of the proc that is mounted now.
-	mounts = append(mounts, mount{"proc", at("/proc"), "proc", 0})
-	if opened != nil {
-		return 0, opened
+	if err != nil {
+		return 0, err
 	}
-	for _, m := range mounts {
-		if err := errors.Join(os.MkdirAll(m.to, 0o755), unix.Mount(m.from, m.to, m.kind, m.flags, "")); err != nil {
-			return 0, fmt.Errorf("mount %s at %s: %w", m.from, m.to, err)
+	if root != "/" {
+		if err := unix.Mount(root, root, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return 0, fmt.Errorf("mount %s: %w", root, err)
 		}
 	}
+	// Change the root before the mounts, so that links in root do not lead out of it.
 	if err := errors.Join(unix.Chroot(root), os.Chdir("/")); err != nil {
 		return 0, fmt.Errorf("change the root to %s: %w", root, err)
+	}
+	for _, m := range mounts {
+		if m.to == place {
+			made, merr := makeDir(place)
+			defer func() { err = errors.Join(err, removeMount(place, made)) }()
+			if merr != nil {
+				return 0, merr
+			}
+		} else if _, err := os.Stat(m.to); err != nil { // iotax does not create it: containers may share root, and none could remove it
+			return 0, fmt.Errorf("the container's root %s needs a directory %s: %w", root, m.to, err)
+		}
+		if err := unix.Mount(m.from, m.to, m.kind, m.flags, ""); err != nil {
+			return 0, fmt.Errorf("mount %s at %s: %w", m.from, m.to, err)
+		}
 	}
 	session, err := syscall.ForkExec(EnclosedProgram, append([]string{EnclosedProgram}, strings.Fields(Command)...),
 		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}})
@@ -92,4 +103,25 @@ func enclosed(root, place string) (int, error) {
 type mount struct {
 	from, to, kind string
 	flags          uintptr
+}
+
+// makeDir creates the directory path and its parents. It returns the directories that it created, the deepest first.
+func makeDir(path string) (made []string, err error) {
+	for d := path; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); err == nil {
+			return made, os.MkdirAll(path, 0o755)
+		}
+		made = append(made, d)
+	}
+}
+
+// removeMount unmounts path and removes the directories that makeDir created, except those that are in use.
+func removeMount(path string, made []string) error {
+	_ = unix.Unmount(path, unix.MNT_DETACH)
+	for _, d := range made {
+		if err := unix.Rmdir(d); err != nil && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.ENOENT) {
+			return &os.PathError{Op: "remove", Path: d, Err: err}
+		}
+	}
+	return nil
 }

@@ -73,6 +73,53 @@ func TestNamespaces(t *testing.T) {
 	}})
 }
 
+// A container in a directory with an image leaves nothing there, and the image's links lead to its own files.
+func TestDirectoryAsImage(t *testing.T) {
+	needRoot(t)
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Skip(err)
+	}
+	text, err := os.ReadFile(busybox)
+	image := t.TempDir()
+	place, perr := os.MkdirTemp("/var/tmp", "iotax-test-") // not below /tmp, where the container has a file system of its own
+	if err := errors.Join(err, perr); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(place) })
+	for _, d := range []string{"bin", "devices", "sys", "tmp"} {
+		err = errors.Join(err, os.Mkdir(filepath.Join(image, d), 0o755))
+	}
+	if err := errors.Join(err, os.WriteFile(filepath.Join(image, "bin/busybox"), text, 0o755), os.Symlink("busybox", filepath.Join(image, "bin/sh")),
+		os.Symlink("/devices", filepath.Join(image, "dev"))); err != nil {
+		t.Fatal(err)
+	}
+	open := func() (iotax.Machine, error) {
+		return Kind.Open(t.Context(), &Spec{Engine: namespaces, Image: image}, kind.Options{Name: "box", On: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDir, Path: place}})
+	}
+	if _, err := open(); err == nil || !strings.Contains(err.Error(), "needs a directory /proc") {
+		t.Errorf("an image without /proc: %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(image, "proc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := output(t, m, "cd "+place+" && echo inside >file; test -c /dev/null; echo $?; busybox ls /"); out != "0\nbin\ndev\ndevices\nproc\nsys\ntmp\nvar" {
+		t.Errorf("in the container: %s", out)
+	}
+	end(t, m)
+	if b, err := os.ReadFile(filepath.Join(place, "file")); err != nil || string(b) != "inside\n" {
+		t.Errorf("the place has %q, %v", b, err)
+	}
+	out, err := exec.Command("find", image, "-mindepth", "1", "-printf", "%P ").Output()
+	if got := strings.Fields(string(out)); err != nil || len(got) != 8 {
+		t.Errorf("the image has %q, %v", got, err)
+	}
+}
+
 // TestEngines runs the brief suite through the command lines of real engines.
 func TestEngines(t *testing.T) {
 	const image = "localhost/iotax-test:1"
