@@ -24,6 +24,7 @@ import (
 	"iotax/internal/plan"
 	"iotax/internal/plan/schedule"
 	"iotax/internal/plan/syntax"
+	"iotax/internal/report/format"
 	"iotax/internal/suite"
 )
 
@@ -156,7 +157,7 @@ func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, change := range []func(*plan.Plan) error{pf.shrink, pf.boot, pf.pinned, pf.apply, pf.resize, pf.choose, pf.decide, schedule.CheckTrials} {
+	for _, change := range []func(*plan.Plan) error{pf.adapt, pf.shrink, pf.boot, pf.pinned, pf.apply, pf.resize, pf.choose, pf.decide, schedule.CheckTrials} {
 		if err := change(p); err != nil {
 			return nil, iotax.Usage(err)
 		}
@@ -348,6 +349,20 @@ func choose(names, words []string) ([]string, error) {
 	return chosen, nil
 }
 
+// adapt gives a plan with a fixed protocol the default rounds, and the default budget unless it sets one, if --protocol
+// makes it adaptive.
+func (pf *planFlags) adapt(p *plan.Plan) error {
+	m, d := &p.Measure, plan.Defaults()
+	if pf.protocol != plan.Adaptive || !m.Fixed() {
+		return nil
+	}
+	m.Protocol, m.Rounds = plan.Adaptive, d.Rounds
+	if p.Where("budget") == (plan.Mark{}) {
+		m.Budget = d.Budget
+	}
+	return nil
+}
+
 // apply overrides the settings in p.Measure with the flags that were given.
 func (pf *planFlags) apply(p *plan.Plan) error {
 	m := &p.Measure
@@ -386,7 +401,13 @@ func (pf *planFlags) apply(p *plan.Plan) error {
 	} else if pf.cold {
 		m.Cold = true
 	}
-	return m.Check()
+	if err := m.Check(); err != nil {
+		return err
+	}
+	if m.Rounds.Min == m.Rounds.Max && pf.given("precision", "to-precision") {
+		return fmt.Errorf("--precision and --to-precision have no effect on %s, which the plan or a flag fixes\n  hint: leave them out, or give the least and the most rounds without restarts, as in --rounds 6..30 --restarts 1 --protocol adaptive", format.Plural(m.Rounds.Max, "round"))
+	}
+	return nil
 }
 
 // decide adds the expectations of the command line to those of the plan.

@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"iotax/internal/kinds"
 	"iotax/internal/plan"
@@ -43,6 +46,48 @@ func TestFileBelowBlock(t *testing.T) {
 		_, err := c.pf.load(c.args, nil)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v: %v, want %q", c.args, err, c.want)
+		}
+	}
+}
+
+// loaded returns the plan of a command line.
+func loaded(args ...string) (*plan.Plan, error) {
+	var pf planFlags
+	c := &cobra.Command{}
+	pf.add(c)
+	if err := c.ParseFlags(args); err != nil {
+		return nil, err
+	}
+	return pf.load(c.Flags().Args(), nil)
+}
+
+// --protocol adaptive frees the rounds of a fixed plan. Without free rounds, --precision is refused.
+func TestAdaptive(t *testing.T) {
+	d := plan.Defaults()
+	own := filepath.Join(t.TempDir(), "own.yaml")
+	if err := os.WriteFile(own, []byte("targets: {a: {dir: /a}}\nworkloads: {w: {fio: {rw: read}}}\nmeasure: {protocol: fixed:4x3s, budget: 2m}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		want plan.Measure // Trial, Rounds, Budget
+		err  string
+	}{
+		{"randrw /a /b", plan.Measure{Trial: d.Trial, Rounds: plan.Rounds{Min: 6, Max: 6}}, ""},
+		{"randrw /a /b --protocol adaptive --precision 1%", plan.Measure{Trial: d.Trial, Rounds: d.Rounds, Budget: d.Budget}, ""},
+		{"randrw /a /b --protocol adaptive --rounds 7..9 --budget 0 --scale 0.5", plan.Measure{Trial: d.Trial / 2, Rounds: plan.Rounds{Min: 7, Max: 9}}, ""},
+		{own + " --protocol adaptive", plan.Measure{Trial: plan.Duration(3 * time.Second), Rounds: d.Rounds, Budget: plan.Duration(2 * time.Minute)}, ""},
+		{"/a /b --protocol adaptive --budget 9m", plan.Measure{Trial: d.Trial, Rounds: d.Rounds, Budget: plan.Duration(9 * time.Minute)}, ""},
+		{"randrw /a /b --precision 1%", plan.Measure{}, "--precision and --to-precision have no effect on 6 rounds"},
+		{"/a /b --rounds 8 --to-precision", plan.Measure{}, "no effect on 8 rounds"},
+		{"/a /b --restarts 3 --precision 1%", plan.Measure{}, "no effect on 30 rounds"},
+	} {
+		p, err := loaded(strings.Fields(c.args)...)
+		switch {
+		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)), c.err == "" && err != nil:
+			t.Errorf("%s: error %v, want %q", c.args, err, c.err)
+		case err == nil && (p.Measure.Trial != c.want.Trial || p.Measure.Rounds != c.want.Rounds || p.Measure.Budget != c.want.Budget):
+			t.Errorf("%s: trial %s, rounds %s, budget %s", c.args, p.Measure.Trial, p.Measure.Rounds, p.Measure.Budget)
 		}
 	}
 }

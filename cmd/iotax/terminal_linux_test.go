@@ -69,7 +69,7 @@ func TestProgressInTmux(t *testing.T) {
 	}
 	workloads := []string{"randread-4k", "randread-8k", "randread-16k", "randread-32k", "randread-64k"}
 	// Print lines above the bars, because on an empty screen, tmux would move wrapped lines into its history.
-	command := fmt.Sprintf("seq 100 140; cd %s; export TMPDIR=%s; %s run -v --store %s/db dir:%s/one dir:%s/two -w %s --trial 150ms --ramp 20ms --size 2MiB --rounds 30 --protocol adaptive --precision 0.1%% --calibrate=no; echo ended; sleep 600",
+	command := fmt.Sprintf("seq 100 140; cd %s; export TMPDIR=%s; %s run -v --store %s/db dir:%s/one dir:%s/two -w %s --trial 150ms --ramp 20ms --size 2MiB --rounds 30 --protocol adaptive --calibrate=no; echo ended; sleep 600",
 		dir, dir, iotax, dir, dir, dir, strings.Join(workloads, ","))
 	bars := func(screen, workload string) int {
 		n := 0
