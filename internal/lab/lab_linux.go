@@ -43,6 +43,9 @@ func Up(ctx context.Context, c Config) (_ *Lab, err error) {
 	if err := ready("make lab", c.Name); err != nil {
 		return nil, err
 	}
+	if c.Dir, err = filepath.EvalSymlinks(c.Dir); err != nil { // the kernel's list of mounts has no links
+		return nil, &iotax.Error{Op: "make lab", On: c.Name, Err: err, Hint: "name a directory that exists with --dir"}
+	}
 	unlock, err := lock(ctx)
 	if err != nil {
 		return nil, err
@@ -390,6 +393,9 @@ func end(ctx context.Context, names []string) error {
 
 // mounts lists the mount points below dir, outermost first.
 func mounts(dir string) (out []string) {
+	if real, err := filepath.EvalSymlinks(dir); err == nil { // the list has no links
+		dir = real
+	}
 	found, _ := mountinfo.GetMounts(mountinfo.PrefixFilter(dir)) // without /proc, found is empty
 	for _, m := range found {
 		if m.Mountpoint != dir {

@@ -212,7 +212,15 @@ func TestDownAfterCrash(t *testing.T) {
 }
 
 func TestOwnFileSystems(t *testing.T) {
-	l := up(t, Config{Nodes: 2, Size: 64 << 20})
+	// Also if the directory is named by a link, the mounts in it are found and unmounted.
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink("/var/tmp", link); err != nil {
+		t.Fatal(err)
+	}
+	l := up(t, Config{Nodes: 2, Size: 64 << 20, Dir: link})
+	if n := len(mounts(l.Dir)); n != 2 {
+		t.Errorf("%d file systems are mounted", n)
+	}
 	for _, n := range l.Nodes {
 		var st unix.Statfs_t
 		if err := unix.Statfs(n.Dir, &st); err != nil || st.Type != unix.EXT4_SUPER_MAGIC || int64(st.Blocks)*st.Bsize > 64<<20 {
