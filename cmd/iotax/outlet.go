@@ -96,7 +96,11 @@ func (o *outlet) check(a *app, c *cobra.Command) error {
 		if st, err := os.Stat(path); err == nil && st.IsDir() {
 			return iotax.Usage(&iotax.Error{Op: "write", On: path, Err: errors.New("it is a directory"), Hint: "name a file"})
 		}
-		f, err := os.CreateTemp(filepath.Dir(path), ".iotax-*")
+		file, _ := replaced(path)
+		if file == "" {
+			continue
+		}
+		f, err := os.CreateTemp(filepath.Dir(file), ".iotax-*")
 		if err != nil {
 			return &iotax.Error{Op: "write", On: path, Err: errors.Unwrap(err), Hint: "name a file in a directory that can be written"}
 		}
@@ -130,6 +134,22 @@ func (o *outlet) writes(formats ...string) bool {
 		slices.ContainsFunc(o.files, func(path string) bool { return slices.Contains(formats, cmp.Or(o.formatOf(path), o.format)) })
 }
 
+// replaced returns the file that a new file takes the place of, without links, and its mode. It returns "" for a device
+// or a FIFO, which must be written and not replaced.
+func replaced(path string) (file string, mode os.FileMode) {
+	st, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return path, 0o644
+	case !st.Mode().IsRegular():
+		return "", 0
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path, st.Mode().Perm()
+}
+
 // write writes the document to the files of -o and, if o.prints, to standard output. It returns the names of the files
 // that it wrote.
 func (o *outlet) write(a *app, document func(w io.Writer, format string) error) (written []string, err error) {
@@ -147,7 +167,16 @@ func (o *outlet) write(a *app, document func(w io.Writer, format string) error) 
 			format = o.format
 		}
 		mustUndo() // a signal must not leave the temporary file
-		if err := iotax.WriteWhole(path, 0o644, func(w io.Writer) error { return document(w, format) }); err != nil {
+		write := func(w io.Writer) error { return document(w, format) }
+		file, mode := replaced(path)
+		if file != "" {
+			err = iotax.WriteWhole(file, mode, write)
+		} else if f, oerr := os.OpenFile(path, os.O_WRONLY, 0); oerr != nil {
+			err = oerr
+		} else {
+			err = errors.Join(write(f), f.Close())
+		}
+		if err != nil {
 			return written, &iotax.Error{Op: "write", On: path, Err: err}
 		}
 		written = append(written, path)
