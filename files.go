@@ -4,17 +4,32 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
-// CacheDir returns the directory in which iotax keeps kernels, guest images and tools between runs.
+// CacheDir returns the directory in which iotax keeps kernels, guest images and tools between runs. If HOME is not set,
+// it is below the home directory of the user database. A user who is not in it gets a new directory for each process,
+// because another user could have made one with a fixed name.
 func CacheDir() string {
 	if dir, err := os.UserCacheDir(); err == nil {
 		return filepath.Join(dir, "iotax")
 	}
-	return filepath.Join(os.TempDir(), fmt.Sprintf("iotax-cache-%d", os.Getuid())) // UserCacheDir fails if, for example, HOME is not set
+	if u, err := user.Current(); err == nil && filepath.IsAbs(u.HomeDir) {
+		return filepath.Join(u.HomeDir, ".cache", "iotax")
+	}
+	return ownCache()
 }
+
+var ownCache = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "iotax-cache-")
+	if err != nil {
+		return os.DevNull // each use reports that it is not a directory
+	}
+	return dir
+})
 
 // outputTime is the time limit of Output if the caller's context has no deadline.
 var outputTime = 5 * time.Minute

@@ -68,3 +68,16 @@ func TestReadFile(t *testing.T) {
 		t.Errorf("%s: %d bytes and %v", os.DevNull, len(b), err)
 	}
 }
+
+// Without HOME, the cache is not at a path in the directory for temporary files that another user could have taken.
+func TestCacheWithoutHome(t *testing.T) {
+	t.Setenv("HOME", "")
+	t.Setenv("XDG_CACHE_HOME", "")
+	dir := CacheDir()
+	if filepath.Dir(dir) != filepath.Clean(os.TempDir()) {
+		return // below the home directory of the user database
+	}
+	if err := os.Remove(dir); err != nil { // CacheDir made it
+		t.Errorf("%s: %v", dir, err)
+	}
+}
