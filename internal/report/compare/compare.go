@@ -171,6 +171,7 @@ func (s side) work(k CellMetric) work {
 type located struct {
 	*report.Section
 	*report.Row
+	short bool // some trials are too short for the percentile, so Row has no dots
 }
 
 func sideOf(r *report.Report) side {
@@ -181,11 +182,19 @@ func sideOf(r *report.Report) side {
 	for i := range r.Sections {
 		sec := &r.Sections[i]
 		for j := range sec.Rows {
-			k := CellMetric{sec.Rows[j].Target, sec.Workload, sec.Metric}
+			row := &sec.Rows[j]
+			k := CellMetric{row.Target, sec.Workload, sec.Metric}
 			if s.rows[k].Row == nil {
 				s.order = append(s.order, k)
 			}
-			s.rows[k] = located{sec, &sec.Rows[j]}
+			_, _, quantile := iotax.Quantile(sec.Metric)
+			short := quantile && row.Value.N > 0 && len(row.Values()) < row.Counted
+			if short && len(row.Dots) > 0 { // the other trials had more I/Os, so they are not representative
+				without := *row
+				without.Dots, without.Value = nil, stat.Median(nil)
+				row = &without
+			}
+			s.rows[k] = located{sec, row, short}
 		}
 	}
 	return s
@@ -200,7 +209,11 @@ func (c *Comparison) SideName(i int) string { return [2]string{"A", c.Letter}[i]
 // unfit returns the verdict and the finding that forbid a comparison of a number. It returns NoVerdict if the number
 // may be compared. It ignores faults of the baseline, because a target's value does not depend on the baseline.
 func (s side) unfit(k CellMetric) (stat.Verdict, iotax.Finding) {
-	row := s.rows[k].Row
+	row := s.rows[k]
+	if row.short {
+		return stat.TooFew, rules.FewTrials.Hinting("use longer trials (`--trial`)").Found(iotax.AboutCell(k.Target, k.Workload),
+			"some of the %s are too short: too few of their I/Os are beyond the percentile", format.Plural(row.Counted, "trial"))
+	}
 	if len(row.Values()) == 0 {
 		f := rules.NoValues.Found(iotax.AboutCell(k.Target, k.Workload), "no trial that counts has this number")
 		if row.Err != "" {

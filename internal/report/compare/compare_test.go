@@ -291,3 +291,48 @@ func TestGateByLoss(t *testing.T) {
 		}
 	}
 }
+
+// Trials that are too short for a percentile have no value of it. The others are the fast ones, so nothing is compared.
+func TestPercentileOfShortTrials(t *testing.T) {
+	const name = "read.latency.p99.9"
+	side := func(short int, pooled bool) *report.Report {
+		run, trials := reporttest.Small(iotax.Down, reporttest.Flat100, reporttest.Flat50)
+		run.Workloads[0].Metrics = []string{name}
+		for _, x := range trials {
+			x.Values[0].Name = name
+			if x.Target == "b" && x.Round < short {
+				x.Values = nil
+			}
+			if pooled {
+				x.Histograms = []iotax.Histogram{{Name: "read.latency", Unit: iotax.Seconds, Bins: []iotax.Bin{{Value: 50, Count: 20000}, {Value: 60, Count: 40}}}}
+			}
+		}
+		return report.New(run, trials)
+	}
+	for _, x := range []struct {
+		a, b   *report.Report
+		lost   bool
+		reason string
+	}{
+		{side(0, false), side(2, false), true, "in B: some of the 6 trials are too short"},
+		{side(2, false), side(0, false), false, "in A: some of the 6 trials are too short"},
+		{side(0, false), side(2, true), true, "in B: some of the 6 trials are too short"},
+		{side(0, false), side(6, true), true, "in B: some of the 6 trials are too short"},
+	} {
+		for _, by := range []By{ByValue, ByLoss} {
+			c := Of(x.a, x.b, Options{Margin: .05, By: by, FailOn: FailOnWorse})
+			r := c.row(t, "b", "w")
+			if r.Verdict != stat.TooFew || r.Ratio != nil || r.Loss != nil || r.Lost != x.lost || !hasRule(r.Findings, "few-trials") || !strings.HasPrefix(r.Findings[0].Evidence, x.reason) {
+				t.Errorf("by %s: %q, ratio %v, loss %v, lost %v, %v, want %s", by, r.Verdict, r.Ratio, r.Loss, r.Lost, r.Findings, x.reason)
+			}
+			for i, v := range []stat.Interval{r.A, r.B} {
+				if rep := []*report.Report{x.a, x.b}[i]; v.N > 0 && v.N < 6 {
+					t.Errorf("%s shows the value of %d fast trials: %v", rep.Run.ID, v.N, v)
+				}
+			}
+			if r := c.row(t, "a", "w"); r.Lost || len(r.Findings) > 0 {
+				t.Errorf("a: %+v", r)
+			}
+		}
+	}
+}
