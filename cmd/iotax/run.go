@@ -208,6 +208,9 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	if fl.given("keep-going") && !fl.keepGoing {
+		p.Measure.KeepGoing = false
+	}
 	lacks := lacks(ctx, p)
 	if lacks != nil && !fl.keepGoing && !p.Measure.KeepGoing {
 		return lacks

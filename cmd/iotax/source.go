@@ -43,11 +43,7 @@ type planFlags struct {
 	governor  string
 	nodes     string
 	expect    []string
-	cold      bool
 	warm      bool
-	precisely bool
-	explain   bool
-	profile   bool
 
 	flags     *pflag.FlagSet
 	names     []string                // names of flags that cannot be combined with --resume
@@ -91,18 +87,18 @@ func (pf *planFlags) add(c *cobra.Command) {
 	override(pf, c, "precision", or("stop when the interval of the ratio is this narrow", d.Precision), plan.ParsePercent, func(m *plan.Measure) *plan.Percent { return &m.Precision })
 	f.StringVar(&pf.protocol, "protocol", "", or("adaptive (stop at --precision), or a fixed one, as in fixed:5x60s", d.Protocol))
 	f.StringArrayVar(&pf.expect, "expect", nil, "decide whether a limit is met, as in 'read.latency.p99 < 10ms', 'read.iops >= 80% of baseline' or 'WORKLOAD: read.iops > 5k at TARGET'; the run ends when all are decided; may be repeated")
-	f.BoolVar(&pf.precisely, "to-precision", false, "with expectations: measure until the precision is reached, also when all are decided")
+	f.Bool("to-precision", false, "with expectations: measure until the precision is reached, also when all are decided")
 	f.Float64Var(&pf.scale, "scale", 1, "multiply sizes, the length of trials and the budget by this factor, as in 0.1 to try a suite out")
 	override(pf, c, "margin", or("differences inside this margin count as equivalent", d.Margin), plan.ParsePercent, func(m *plan.Measure) *plan.Percent { return &m.Margin })
 	f.Uint64Var(&pf.seed, "seed", 0, "seed for trial order and I/O offsets; 0 picks one at random")
-	f.BoolVar(&pf.cold, "cold", false, "drop caches before each trial (the default)")
+	f.Bool("cold", false, "drop caches before each trial (the default)")
 	f.BoolVar(&pf.warm, "warm", false, "leave caches as they are")
 	f.StringVar(&pf.prepare, "prepare", "", "shell command to run before each trial, as in 'sync'")
 	choiceFlag(c, &pf.prepareOn, "prepare-on", or("where to run it: both (this host and the target's machine), host or target", "both"), "both", "host", "target")
-	f.BoolVar(&pf.explain, "explain", false, "run an explained trial next to each trial, and show in which stage an I/O spends its time; takes twice as long")
+	f.Bool("explain", false, "run an explained trial next to each trial, and show in which stage an I/O spends its time; takes twice as long")
 	f.StringVar(&pf.governor, "governor", "", "set the CPU frequency governor for the run and restore it: performance")
 	c.MarkFlagsMutuallyExclusive("cold", "warm")
-	f.BoolVar(&pf.profile, "profile", false, "run a profiled trial next to each trial, and show which functions of QEMU, virtiofsd, servers and fio use the CPU time; takes twice as long")
+	f.Bool("profile", false, "run a profiled trial next to each trial, and show which functions of QEMU, virtiofsd, servers and fio use the CPU time; takes twice as long")
 	f.VisitAll(func(f *pflag.Flag) { pf.names = append(pf.names, f.Name) })
 	group(c, groupWhat, "workload", "metric", "expect", "explain", "profile", "size", "image", "nodes")
 	group(c, groupHowLong, "trial", "ramp", "rounds", "restarts", "budget", "precision", "to-precision", "protocol", "scale")
@@ -391,15 +387,16 @@ func (pf *planFlags) apply(p *plan.Plan) error {
 		m.Ramp = min(m.Ramp, fixed.Trial/5) // shorter trials get a shorter ramp
 	}
 	m.Prepare, m.PrepareOn, m.Governor = cmp.Or(pf.prepare, m.Prepare), cmp.Or(pf.prepareOn, m.PrepareOn), cmp.Or(pf.governor, m.Governor)
-	if pf.seed != 0 {
+	if pf.given("seed") {
 		m.Seed = pf.seed
 	}
-	m.Precisely, m.Explain = m.Precisely || pf.precisely, m.Explain || pf.explain
-	m.Profile = m.Profile || pf.profile
-	if pf.warm {
-		m.Cold = false
-	} else if pf.cold {
-		m.Cold = true
+	if pf.given("warm") {
+		m.Cold = !pf.warm
+	}
+	for name, field := range map[string]*bool{"to-precision": &m.Precisely, "explain": &m.Explain, "profile": &m.Profile, "cold": &m.Cold} {
+		if pf.given(name) {
+			*field, _ = pf.flags.GetBool(name)
+		}
 	}
 	if err := m.Check(); err != nil {
 		return err

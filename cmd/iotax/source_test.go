@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,6 +89,29 @@ func TestAdaptive(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", c.args, err, c.err)
 		case err == nil && (p.Measure.Trial != c.want.Trial || p.Measure.Rounds != c.want.Rounds || p.Measure.Budget != c.want.Budget):
 			t.Errorf("%s: trial %s, rounds %s, budget %s", c.args, p.Measure.Trial, p.Measure.Rounds, p.Measure.Budget)
+		}
+	}
+}
+
+// A flag with the value false or 0 overrides the plan, too.
+func TestFalseFlags(t *testing.T) {
+	own := filepath.Join(t.TempDir(), "own.yaml")
+	if err := os.WriteFile(own, []byte("targets: {a: {dir: /a}}\nworkloads: {w: {fio: {rw: read}}}\nmeasure: {explain: true, profile: true, to_precision: true, cold: true, seed: 7}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		own: "true true true true 7",
+		own + " --explain=false --profile=false --to-precision=false --cold=false --seed 0": "false false false false 0",
+		"/a /b --warm":                      "false false false false 0",
+		"/a /b --warm=false --explain":      "true false false true 0",
+		"/a /b --cold --profile --seed 100": "false true false true 100",
+	} {
+		p, err := loaded(strings.Fields(args)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := p.Measure; fmt.Sprint(m.Explain, m.Profile, m.Precisely, m.Cold, m.Seed) != want {
+			t.Errorf("%s: %v %v %v %v %d, want %s", args, m.Explain, m.Profile, m.Precisely, m.Cold, m.Seed, want)
 		}
 	}
 }
