@@ -4,7 +4,9 @@ import (
 	"slices"
 
 	"iotax"
+	"iotax/internal/report/format"
 	"iotax/internal/rules"
+	"iotax/stat"
 )
 
 // An index looks up the parts of a report.
@@ -14,7 +16,7 @@ type index struct {
 	byCell    map[Cell][]*Trial
 	discarded map[string]map[int]bool // discarded rounds by workload
 	found     []*Note                 // in the order in which they were found
-	refs      map[*Note]map[*Row]bool
+	refs      map[*Note]map[*Row]bool // whether a note that a row refers to is about that row, not about its reference
 }
 
 // Targets returns the targets of the run and of its trials, baseline first.
@@ -52,13 +54,49 @@ func (x *index) Counts(t *Trial) bool { return t.Err == "" && !x.discarded[t.Wor
 // Found returns all notes about rows, both from Notes and from Common, in the order in which they were found.
 func (x *index) Found() []*Note { return x.found }
 
-// Concerns reports whether a note returned by Found is about a row.
-func (x *index) Concerns(n *Note, r *Row) bool { return x.refs[n][r] }
+// Concerns reports whether a note returned by Found is about a row or its reference.
+func (x *index) Concerns(n *Note, r *Row) bool {
+	_, ok := x.refs[n][r]
+	return ok
+}
 
-// Invalid reports whether a check found that a row's number is invalid. It ignores notes about too many discarded
+// InvalidBy returns the first note that makes a row's own number invalid, or nil. A row of the report's sections is
+// needed, not a copy.
+func (x *index) InvalidBy(r *Row) *Note { return x.invalidBy(r, "") }
+
+func (x *index) invalidBy(r *Row, except string) *Note {
+	for _, n := range x.found {
+		if n.Severity == iotax.Invalid && n.Rule != except && x.refs[n][r] {
+			return n
+		}
+	}
+	return nil
+}
+
+// Invalid reports whether a check found that a row's own number is invalid. It ignores notes about too many discarded
 // trials.
-func (x *index) Invalid(r *Row) bool {
-	return slices.ContainsFunc(x.found, func(n *Note) bool {
-		return n.Severity == iotax.Invalid && n.Rule != rules.TooManyDiscarded.ID && x.refs[n][r]
-	})
+func (x *index) Invalid(r *Row) bool { return x.invalidBy(r, rules.TooManyDiscarded.ID) != nil }
+
+// atCaches lists the rules about results that came from a cache.
+var atCaches = []string{rules.CacheServed.ID, rules.WriteAbsorbed.ID, rules.LineRateExceeded.ID}
+
+// Cached reports whether a row's own number is invalid because its data came from a cache.
+func (x *index) Cached(r *Row) bool {
+	n := x.InvalidBy(r)
+	return n != nil && slices.Contains(atCaches, n.Rule) && r.Verdict != stat.NoResult
+}
+
+// Word returns the text of a row's verdict, and marks an invalid row without a reference. If only the row's reference
+// is invalid, the text is "not comparable".
+func (x *index) Word(r *Row, short bool) string {
+	switch {
+	case r.Verdict == stat.NoResult:
+	case x.Cached(r):
+		return format.Cached
+	case x.InvalidBy(r) != nil:
+		return format.Verdict(stat.NotComparable, short)
+	case r.Verdict == stat.NotComparable || r.Verdict == stat.TooManyDiscarded:
+		return string(stat.NotComparable)
+	}
+	return format.Verdict(r.Verdict, short)
 }

@@ -77,7 +77,7 @@ func (b *builder) refer(n *Note, r *Row) {
 func (b *builder) blame(base, r *Row) {
 	for _, n := range b.found {
 		if n.Severity == iotax.Invalid && b.refs[n][base] {
-			b.refer(n, r)
+			b.refs[n][r] = b.refs[n][r] // also makes r refer to n
 		}
 	}
 }
@@ -111,7 +111,7 @@ func (b *builder) number() {
 		for j := range b.Sections[i].Rows {
 			r := &b.Sections[i].Rows[j]
 			for _, n := range b.found {
-				if !b.refs[n][r] || first[n] && n.Number == 0 {
+				if !b.Concerns(n, r) || first[n] && n.Number == 0 {
 					continue
 				}
 				if !first[n] {

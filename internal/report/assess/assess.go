@@ -111,7 +111,7 @@ func Of(r *report.Report) Assessment {
 	a.memory(cells)
 	a.compared(cells)
 	a.stages()
-	a.invalid(cells)
+	a.invalid()
 	a.failed(cells)
 	a.unsure(cells)
 	a.unlike(cells)

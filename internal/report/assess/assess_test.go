@@ -284,6 +284,7 @@ func sentenceCases() map[string]assessCase {
 		"all the same":           {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil)}, kind: SaysSame, want: "No difference found: the comparison with disk is within ± 5 %."},
 		"not the same":           {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 9000, nil)}, kind: SaysSame},
 		"invalid":                {cells: []reporttest.CellSpec{disk, loss, cond(bad)}, kind: SaysInvalid, want: "Invalid: b / 4k read: cached."},
+		"invalid baseline":       {cells: []reporttest.CellSpec{reporttest.Reads("disk", 10000, func(c *reporttest.CellSpec) { c.Findings = []iotax.Finding{bad} }), loss, reporttest.Reads("b", 2000, nil)}, kind: SaysInvalid, want: "Invalid: disk / 4k read: cached."},
 		"writes absorbed":        {cells: []reporttest.CellSpec{disk, loss, invalid("write-absorbed")}, kind: SaysInvalid, want: "Invalid: b / 4k read: cached writes."},
 		"above the line":         {cells: []reporttest.CellSpec{disk, loss, invalid("line-rate-exceeded")}, kind: SaysInvalid, want: "Invalid: b / 4k read: cached: faster than the line to the storage."},
 		"another error":          {cells: []reporttest.CellSpec{disk, loss, invalid("fio-error")}, kind: SaysInvalid, want: "Invalid: b / 4k read: fio-error."},

@@ -263,13 +263,21 @@ func distance(r *report.Row) float64 {
 	return math.Max(r.Ratio.Estimate, 1/r.Ratio.Estimate)
 }
 
-// invalid adds sentences about the invalid results, grouped by note.
-func (a *assessing) invalid(cells []assessed) {
-	for _, group := range grouped(cells, func(c assessed) (*report.Note, bool) {
-		n := a.invalidates(c)
-		return n, n != nil
+// invalid adds sentences about the invalid results, also those of the baseline, grouped by note.
+func (a *assessing) invalid() {
+	var rows []assessed
+	for i := range a.Sections {
+		if s := &a.Sections[i]; s.Decides {
+			for j := range s.Rows {
+				rows = append(rows, assessed{s, &s.Rows[j]})
+			}
+		}
+	}
+	for _, group := range grouped(rows, func(c assessed) (*report.Note, bool) {
+		n := a.InvalidBy(c.r)
+		return n, n != nil && c.r.Verdict != stat.NoResult
 	}) {
-		n := a.invalidates(group[0])
+		n := a.InvalidBy(group[0].r)
 		evidence := cmp.Or(conditions[n.Rule], n.Rule)
 		s := Sentence{Kind: SaysInvalid, Causes: []Cause{{Rule: n.Rule, Text: evidence}}}
 		var names []string
@@ -283,18 +291,6 @@ func (a *assessing) invalid(cells []assessed) {
 		s.Text = fmt.Sprintf("Invalid: %s: %s.", format.Enumerate(names, format.Listed, "cell"), evidence)
 		a.say(s)
 	}
-}
-
-// invalidates returns the first note that makes the number of a cell invalid, or nil.
-func (a *assessing) invalidates(c assessed) *report.Note {
-	if c.r.Verdict == stat.NotComparable || c.r.Verdict == stat.TooManyDiscarded {
-		for _, n := range a.Found() {
-			if n.Severity == iotax.Invalid && a.Concerns(n, c.r) {
-				return n
-			}
-		}
-	}
-	return nil
 }
 
 // conditions maps a rule that makes a number invalid to a phrase for the sentence.

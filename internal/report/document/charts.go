@@ -112,14 +112,17 @@ func Forest(r *report.Report, width float64) *chart.Rows {
 		words := format.ContrastOf(s.Metric, s.Better, s.Unit)
 		var part, without []chart.Row
 		for _, row := range slices.Backward(byLosses(s.Rows)) {
+			word := r.Word(s.Row(row.Target), true)
 			switch {
 			case row.Baseline || row.Verdict == stat.NoVerdict:
 			case row.Ratio == nil:
-				without = append(without, forestRow(row.Target, nil, row.Verdict, words))
+				x := forestRow(row.Target, nil, row.Verdict, words)
+				x.Word = word
+				without = append(without, x)
 			default:
 				x := forestRow(row.Target, &row.Ratio.Interval, row.Verdict, words)
-				if (cell{&s, &row}).cached(r) {
-					x.Word, x.Brief = format.Cached, format.Cached
+				if x.Word != word {
+					x.Word, x.Brief = word, word
 				}
 				part = append(part, x)
 			}

@@ -140,7 +140,7 @@ func sections(r *report.Report, part []report.Section) block.Table {
 	for i, s := range part {
 		for j, row := range byLosses(s.Rows) {
 			out := block.Row{Cells: []block.Cell{{Text: format.Clean(row.Target)}, value(s, row), ratio(row), {Tone: Tone(row.Verdict), Span: span(row, at)},
-				verdict(r, row)}}
+				verdict(r, s, row)}}
 			if j == 0 {
 				out.Head = []string{"target", format.Clean(cmp.Or(s.Short, s.Label)), "ratio", "", "verdict"}
 				if s.Workload != last || i == 0 {
@@ -154,11 +154,13 @@ func sections(r *report.Report, part []report.Section) block.Table {
 	return t
 }
 
-func verdict(r *report.Report, row report.Row) block.Cell {
-	if (cell{nil, &row}).cached(r) {
-		return block.Cell{Text: format.Cached, Tone: Tone(row.Verdict), Notes: row.Notes}
+func verdict(r *report.Report, s report.Section, row report.Row) block.Cell {
+	of := s.Row(row.Target)
+	out := block.Cell{Text: r.Word(of, false), Short: r.Word(of, true), Tone: Tone(row.Verdict), Notes: row.Notes}
+	if r.InvalidBy(of) != nil {
+		out.Tone = block.Bad
 	}
-	return block.Cell{Text: format.Verdict(row.Verdict, false), Short: format.Verdict(row.Verdict, true), Tone: Tone(row.Verdict), Notes: row.Notes}
+	return out
 }
 
 func byLosses(rows []report.Row) []report.Row {

@@ -45,9 +45,6 @@ func first(r *report.Report, a assess.Assessment, most int) []block.Block {
 	return append(out, expectations(r, most)...)
 }
 
-// atCaches lists the rules about results that came from a cache.
-var atCaches = []string{rules.CacheServed.ID, rules.WriteAbsorbed.ID, rules.LineRateExceeded.ID}
-
 func banner(r *report.Report) (out []string) {
 	if s := r.Banner(); s != "" {
 		out = append(out, s)
@@ -72,7 +69,9 @@ func banner(r *report.Report) (out []string) {
 	}
 	inMatrix := slices.Clone(shown)
 	for _, c := range cellsOf(r) {
-		inMatrix = append(inMatrix, c.invalidBy(r))
+		if n := r.InvalidBy(c.r); n != nil && c.r.Verdict != stat.NoResult {
+			inMatrix = append(inMatrix, n.Rule)
+		}
 	}
 	var others, names []string
 	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
@@ -84,7 +83,7 @@ func banner(r *report.Report) (out []string) {
 	out = append(out, lost(r, "discarded", func(t *report.Trial) string { return t.Discarded })...)
 	var served, at []string // the targets and the workloads of the results that a cache answered
 	for _, c := range cellsOf(r) {
-		if c.cached(r) {
+		if r.Cached(c.r) {
 			served, at = append(served, c.r.Target), append(at, c.s.Workload)
 		}
 	}
@@ -122,7 +121,7 @@ func lost(r *report.Report, how string, why func(*report.Trial) string) []string
 // mostReason is the maximum width in columns of a reason in the line that lost returns.
 const mostReason = 160
 
-// A cell is a row of a report, with its section. The section may be nil for invalidBy and cached.
+// A cell is a row of a report, with its section.
 type cell struct {
 	s *report.Section
 	r *report.Row
@@ -141,22 +140,6 @@ func cellsOf(r *report.Report) (out []cell) {
 
 // work returns a name for the workload and the metric (see format.Work).
 func (c cell) work() string { return format.Work(c.s.Workload, format.Label(c.s.Metric)) }
-
-// invalidBy returns the rule that makes the cell invalid, or "".
-func (c cell) invalidBy(r *report.Report) string {
-	if c.r.Verdict != stat.NotComparable && c.r.Verdict != stat.TooManyDiscarded {
-		return ""
-	}
-	for _, k := range c.r.Notes {
-		if n := r.Notes[k-1]; n.Severity == iotax.Invalid {
-			return n.Rule
-		}
-	}
-	return ""
-}
-
-// cached reports whether the cell is invalid because its data came from a cache.
-func (c cell) cached(r *report.Report) bool { return slices.Contains(atCaches, c.invalidBy(r)) }
 
 // mostLines is the approximate maximum number of lines for the layout's tables, and for the expectations, in the short
 // document.

@@ -206,7 +206,11 @@ func (m *making) cell(target, work string) block.Cell {
 	if r.Against != "" && r.Against != m.BaselineOf(s.Workload) {
 		out.Notes = m.note("Compared with " + r.Against + ".")
 	}
-	switch r.Verdict {
+	verdict := r.Verdict
+	if verdict == stat.NoVerdict && m.InvalidBy(r) != nil { // an invalid baseline
+		verdict = stat.NotComparable
+	}
+	switch verdict {
 	case stat.Worse:
 		out.Text, out.Short, out.Tone = words.Interval(r.Ratio.Interval), words.Estimate(r.Ratio.Interval), block.Bad
 		if !m.plain {
@@ -259,12 +263,14 @@ func (m *making) cell(target, work string) block.Cell {
 			out.Notes = append(out.Notes, m.note("Not ranked against "+r.Against+": "+x.Causes[0].Text+".")...)
 		}
 	case stat.NotComparable, stat.TooManyDiscarded:
-		out.Text, out.Tone = "invalid", block.Bad
-		rule := c.invalidBy(m.Report)
-		if c.cached(m.Report) {
-			out.Text = format.Cached
-		} else {
-			out.Notes = append(out.Notes, m.note("Invalid: "+rules.Title(rule)+".")...)
+		n := m.InvalidBy(r)
+		if n == nil {
+			out.Text = format.Number(format.Lone(r.Value.Estimate), s.Unit)
+			out.Notes = append(out.Notes, m.note(format.Capital(string(stat.NotComparable))+": "+r.Against+" is "+m.Word(s.Row(r.Against), true)+".")...)
+			break
+		}
+		if out.Text, out.Tone = m.Word(r, true), block.Bad; !m.Cached(r) {
+			out.Notes = append(out.Notes, m.note("Invalid: "+rules.Title(n.Rule)+".")...)
 		}
 	case stat.NoResult:
 		out.Text, out.Tone = "failed", block.Bad
@@ -308,6 +314,9 @@ func (m *making) sentences(kind assess.SentenceKind, c cell) (out []assess.Sente
 	return out
 }
 
+// invalidWords are the texts that Report.Word returns for rows that are invalid or have an invalid reference.
+var invalidWords = []string{format.Verdict(stat.NotComparable, true), format.Cached, string(stat.NotComparable)}
+
 // sum returns the number of cells with each verdict, as phrases: "2 within ± 5 %".
 func (m *making) sum() []string {
 	slower, faster := "slower", "faster"
@@ -315,14 +324,11 @@ func (m *making) sum() []string {
 		slower, faster = "worse", "better"
 	}
 	by := " by more than " + format.Percent(m.Margin)
-	cached := 0
+	words := map[string]int{}
 	few := m.Lacks() + "s"
 	var verdicts []stat.Verdict
 	for _, c := range m.cells {
-		if c.cached(m.Report) {
-			cached++
-			continue
-		}
+		words[m.Word(c.r, true)]++
 		verdicts = append(verdicts, c.r.Verdict)
 		if c.r.Few != nil {
 			few = m.Counted() + "s or I/Os"
@@ -337,10 +343,11 @@ func (m *making) sum() []string {
 		{Word: "within ± " + format.Percent(m.Margin), Of: []stat.Verdict{stat.Equivalent, stat.BelowMargin}},
 		{Word: stat.TooNoisy, Of: []stat.Verdict{stat.Inconclusive}},
 		{Word: "with too few " + few, Of: []stat.Verdict{stat.TooFew}},
-		{Word: "invalid", Of: []stat.Verdict{stat.NotComparable, stat.TooManyDiscarded}},
 		{Word: "not ranked", Of: []stat.Verdict{stat.NotRanked}}, {Word: "failed", Of: []stat.Verdict{stat.NoResult}}})
-	if cached > 0 {
-		out = append(out, fmt.Sprintf("%d %s", cached, format.Cached))
+	for _, word := range invalidWords {
+		if n := words[word]; n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", n, word))
+		}
 	}
 	return out
 }

@@ -108,17 +108,18 @@ func others(r *report.Report) string {
 // without comparisons.
 func tiles(r *report.Report, answer assess.Sentence) []block.Tile {
 	counts := map[stat.Verdict]int{}
-	total, cached, alike := 0, 0, true
+	all, words := map[string]int{}, map[string]int{} // by word; only `all` counts the baseline
+	total, alike := 0, true
 	var first *report.Section
 	for _, c := range cellsOf(r) {
+		word := r.Word(c.r, true)
+		all[word]++
 		if c.r.Baseline || c.r.Verdict == stat.NoVerdict {
 			continue
 		}
 		total++
 		counts[c.r.Verdict]++
-		if c.cached(r) {
-			cached++
-		}
+		words[word]++
 		if first == nil {
 			first = c.s
 		}
@@ -128,7 +129,7 @@ func tiles(r *report.Report, answer assess.Sentence) []block.Tile {
 		return nil
 	}
 	slower := "Worse"
-	if all := format.ContrastOf(first.Metric, first.Better, first.Unit).Worse; all == "slower" && alike {
+	if format.ContrastOf(first.Metric, first.Better, first.Unit).Worse == "slower" && alike {
 		slower = "Slower"
 	}
 	worse := block.Tile{Name: slower + " than " + r.Baseline, Figure: fmt.Sprintf("%d of %s", counts[stat.Worse], format.Plural(total, "result")),
@@ -139,13 +140,12 @@ func tiles(r *report.Report, answer assess.Sentence) []block.Tile {
 			others = append(others, fmt.Sprintf("%d %s", n, format.Verdict(v, true)))
 		}
 	}
-	invalid := counts[stat.NotComparable] + counts[stat.TooManyDiscarded]
-	if cached > 0 {
-		others = append(others, fmt.Sprintf("%d %s", cached, format.Cached))
+	for _, word := range invalidWords {
+		if n := words[word]; n > 0 {
+			others = append(others, fmt.Sprintf("%d %s", n, word))
+		}
 	}
-	if n := invalid - cached; n > 0 {
-		others = append(others, fmt.Sprintf("%d invalid", n))
-	}
+	cached, invalid := all[format.Cached], all[format.Cached]+all[format.Verdict(stat.NotComparable, true)]
 	worse.About = strings.Join(others, ", ")
 	largest := block.Tile{Name: "Worst result", Figure: "none confirmed", Tone: block.Quiet, Link: "#ratios"}
 	if answer.Kind == assess.SaysLoss {
@@ -221,7 +221,7 @@ func (p *page) overview(r *report.Report) block.Fold {
 				continue
 			}
 			t.Rows = append(t.Rows, block.Row{Cells: []block.Cell{{Text: format.Subject(s.Workload, s.Label)}, {Text: row.Target},
-				value(s, row), ratio(row), verdict(r, row)}})
+				value(s, row), ratio(row), verdict(r, s, row)}})
 		}
 	}
 	return block.Fold{Summary: "All ratios as a table", Note: fmt.Sprintf("%d, to sort and to filter", len(t.Rows)),

@@ -89,6 +89,37 @@ func TestManyAndFew(t *testing.T) {
 	}
 }
 
+// Only the invalid reference is called cached. The targets that are compared with it keep their numbers, but have no
+// verdict.
+func TestInvalidBaseline(t *testing.T) {
+	run, trials := reporttest.RunOf(8, reporttest.ReadMetrics, reporttest.Reads("share", 9000, func(c *reporttest.CellSpec) {
+		c.Findings = []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 %"}}
+	}), reporttest.Reads("disk", 5000, nil), reporttest.Reads("nbd", 4000, nil))
+	r := report.New(run, trials)
+	s := strings.Join(strings.Fields(shortText(t, r, 80)), " ")
+	for _, want := range []string{"Cached, so invalid: share / 4k read.", " share cached ", " disk 5.0k ¹ ", " nbd 4.0k ¹ ", "1 cached · 2 not comparable", "¹ Not comparable: share is cached."} {
+		if !strings.Contains(s, want) {
+			t.Errorf("no %q in\n%s", want, s)
+		}
+	}
+	for _, layout := range []string{"", "generated", "directions"} {
+		r.Layout = layout
+		var out strings.Builder
+		if err := Text(&out, r, true, text.Options{Width: 120}); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(out.String(), "\n") {
+			words := strings.Fields(line)
+			if at := slices.Index([]string{"share", "disk", "nbd"}, strings.Join(words[:min(1, len(words))], "")); at >= 0 && strings.Contains(line, "cached") != (at == 0) {
+				t.Errorf("%q: %s", layout, line)
+			}
+		}
+		if !strings.Contains(out.String(), "cached") || !strings.Contains(out.String(), "not comparable") {
+			t.Errorf("%q:\n%s", layout, &out)
+		}
+	}
+}
+
 // The short report of a run of the suite "quick" on a busy machine without KVM fits on a screen of 24 lines and 80
 // columns.
 func TestQuickFitsAScreen(t *testing.T) {

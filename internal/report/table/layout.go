@@ -93,12 +93,12 @@ func first(r *report.Report) []*report.Section {
 }
 
 // result returns a row of a table without verdicts. Its last cell marks invalid results and refers to the notes.
-func result(s *report.Section, row *report.Row, cells ...string) block.Row {
+func result(r *report.Report, s *report.Section, row *report.Row, cells ...string) block.Row {
 	out := block.Words(cells...)
 	last := block.Cell{Notes: row.Notes}
 	switch row.Verdict {
-	case stat.NotComparable, stat.TooManyDiscarded, stat.NoResult, stat.NotRanked:
-		last.Text = format.Verdict(row.Verdict, true)
+	case stat.NoVerdict, stat.NotComparable, stat.TooManyDiscarded, stat.NoResult, stat.NotRanked:
+		last.Text = r.Word(row, true)
 	}
 	out.Cells, out.Weight = append(out.Cells, last), weight(s, row)
 	return out
@@ -147,7 +147,7 @@ func tartTables(r *report.Report) []block.Table {
 				}
 				cells = append(cells, cell)
 			}
-			t.Rows = append(t.Rows, result(s, row, cells...))
+			t.Rows = append(t.Rows, result(r, s, row, cells...))
 		}
 	}
 	return []block.Table{t}
@@ -214,7 +214,7 @@ func repetitionTables(r *report.Report) []block.Table {
 					cells = append(cells, "")
 				}
 			}
-			t.Rows = append(t.Rows, result(s, row, cells...))
+			t.Rows = append(t.Rows, result(r, s, row, cells...))
 		}
 		out = append(out, t)
 	}
@@ -252,14 +252,14 @@ func sectionTables(r *report.Report) []block.Table {
 		}
 		for j := range s.Rows {
 			row := &s.Rows[j]
-			value, share, verdict := format.Dash, "", format.Verdict(row.Verdict, true)
+			value, share, verdict := format.Dash, "", r.Word(row, true)
 			if row.Err == "" && row.Value.N > 0 {
 				value = format.Value(row.Value, s.Unit)
 			}
 			var others []string
 			switch {
 			case row.Baseline:
-				verdict = "baseline"
+				verdict = cmp.Or(verdict, "baseline")
 			case row.Ratio != nil && row.Against == r.Baseline:
 				share = format.Share(row.Ratio.Interval)
 			case row.Ratio != nil:
@@ -293,12 +293,12 @@ func directionTables(r *report.Report) []block.Table {
 			for _, d := range []struct{ value, word string }{{"read", "read"}, {"write", "write"}, {"trim", "trim"}, {"mixed", "sum"}} {
 				iops, rate := r.Figure(s.Workload, row, d.value+".iops"), r.Figure(s.Workload, row, d.value+".bandwidth")
 				if iops.Estimate > 0 || rate.Estimate > 0 {
-					lines = append(lines, result(s, row, row.Target, d.word, format.Value(iops, iotax.PerSecond),
+					lines = append(lines, result(r, s, row, row.Target, d.word, format.Value(iops, iotax.PerSecond),
 						inUnits(rate, 1e6), inUnits(rate, 1<<20)))
 				}
 			}
 			if lines == nil {
-				lines = []block.Row{result(s, row, row.Target, format.Dash, format.Dash, format.Dash, format.Dash)}
+				lines = []block.Row{result(r, s, row, row.Target, format.Dash, format.Dash, format.Dash, format.Dash)}
 			}
 			for i := range lines[1:] {
 				lines[i+1].Cells[5] = block.Cell{}
