@@ -80,10 +80,18 @@ func (s *BucketSpec) Validate() error {
 		}
 	}
 	if s.URL == "" {
+		if s.Style == "virtual" {
+			refuse("style", "a store that iotax starts has no host name for each bucket", "use style: path, or leave it out")
+		}
+		for _, f := range [][2]string{{"ca", s.CA}, {"credentials", s.Credentials}} {
+			if f[1] != "" {
+				refuse(f[0], "iotax makes it for a store that it starts", "leave it out, or name an existing bucket: url:")
+			}
+		}
 		return errors.Join(errs...)
 	}
-	if s.From != "" || s.Path != "" || s.TLS || s.Program != "" || len(s.Replicas) > 0 {
-		refuse("url", "iotax does not serve a bucket that exists", "leave from, replicas, path, program and tls out, or leave url out")
+	if s.From != "" || len(s.Replicas) > 0 || s.Server != DefaultStore || s.Program != "" || s.Path != "" || s.Network || s.Create || s.TLS || s.Address != "" || s.Port != 0 {
+		refuse("url", "iotax does not serve a bucket that exists", "leave from, replicas, server, program, path, network, create, tls, address and port out, or leave url out")
 	}
 	u, err := url.Parse(s.URL)
 	const hint = "as in https://s3.example:9000/bucket"

@@ -76,7 +76,11 @@ func (s *DiskSpec) Validate() error {
 	if s.Preallocation == "metadata" && s.Format == "raw" {
 		refuse("preallocation", "a raw image has no metadata", "use off, falloc or full, or format: qcow2")
 	}
-	if _, ro := sealed[s.Filesystem]; ro {
+	_, ro := sealed[s.Filesystem]
+	if (ro || s.Filesystem == "none") && s.Preallocation != diskDefaults.Preallocation {
+		refuse("preallocation", "with filesystem: "+s.Filesystem+" the image is written in full", "leave preallocation out, or use another filesystem")
+	}
+	if ro {
 		if s.Format != "raw" {
 			refuse("format", "a read-only file system is its own image", "leave format out")
 		}
@@ -198,6 +202,8 @@ func (d *disk) onExport() error {
 		return fail(errors.New("the export is read-only"), "let of: name an export that iotax makes: {nbd: {size: 512MiB}}")
 	case d.spec.Format != "raw":
 		return fail(errors.New("an export is a raw disk"), "leave format out")
+	case d.spec.Preallocation != diskDefaults.Preallocation:
+		return fail(errors.New("preallocation does not apply to an export, which exists"), "leave preallocation out")
 	case size < max(d.env.Need, d.size):
 		return fail(fmt.Errorf("it has %s, less than the %s that the disk needs", bytesText(size), bytesText(max(d.env.Need, d.size))),
 			"give it a size: {nbd: {size: "+bytesText(diskSize(d.env.Need))+"}}")

@@ -67,8 +67,10 @@ func (s *NBDSpec) Validate() error {
 		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Hint: hint})
 	}
 	if s.URL != "" {
-		if s.From != "" || s.Path != "" || s.Size != 0 || s.Binary != "" {
-			refuse("url", "an export that exists has no from, path, size or binary", "leave them out, or leave url out")
+		only := nbdDefaults
+		only.URL, only.Attach = s.URL, s.Attach
+		if *s != only {
+			refuse("url", "attach is the only other key for an export that exists", "leave the other keys out, or leave url out")
 		}
 		if u, err := url.Parse(s.URL); err != nil || !strings.HasPrefix(u.Scheme, "nbd") || u.Host == "" && u.Query().Get("socket") == "" {
 			refuse("url", fmt.Sprintf("%q is not an address of an export", s.URL), "as in nbd://10.0.0.1:10809/name or nbd+unix:///?socket=/run/x")
@@ -93,8 +95,14 @@ func (s *NBDSpec) Validate() error {
 		if s.Cache != "none" && s.Cache != "writeback" {
 			refuse("cache", "nbdkit's file plugin does not know "+s.Cache, "use none or writeback, or server: qemu-nbd")
 		}
+		if s.AIO != nbdDefaults.AIO {
+			refuse("aio", "nbdkit has no such option", "leave it out, or use server: qemu-nbd")
+		}
 	} else if s.Threads != 0 {
 		refuse("threads", "qemu-nbd has no such option", "leave it out, or use server: nbdkit")
+	}
+	if s.Transport == "unix" && (s.Address != "" || s.Port != 0) {
+		refuse("transport", "a unix socket has no address and no port", "leave them out, or use transport: tcp")
 	}
 	if s.Threads < 0 || s.Threads > 1024 {
 		refuse("threads", fmt.Sprintf("%d is not a number of threads", s.Threads), "1 to 1024, or leave it out")

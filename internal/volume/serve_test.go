@@ -219,6 +219,7 @@ func TestServedFrom(t *testing.T) {
 		{"no O_DIRECT", "disk", &DiskSpec{Bus: "nvme", Format: "raw", Cache: "none", AIO: "threads", Preallocation: "off", Filesystem: "ext4", Size: 16 << 20},
 			Env{Of: full}, "O_DIRECT", "cache: writeback"},
 		{"an export that exists", "disk", newSpec("disk"), Env{Of: export(64<<20, true)}, "read-only", "nbd: {size"},
+		{"preallocation of an export", "disk", diskSpec(func(s *DiskSpec) { s.Preallocation = "off" }), Env{Of: export(1<<30, false)}, "preallocation", "leave preallocation out"},
 		{"too small an export", "disk", newSpec("disk"), Env{Of: export(64<<20, false), Need: 1 << 30}, "it has 64 MiB, less than the 1 GiB", "{nbd: {size: 1.5 GiB}}"},
 		{"qcow2 on an export", "disk", diskSpec(func(s *DiskSpec) { s.Format = "qcow2" }), Env{Of: export(64<<20, false)}, "raw disk", "format"},
 		{"erofs on an export", "disk", diskSpec(func(s *DiskSpec) { s.Filesystem = "erofs" }), Env{Of: export(64<<20, false)}, "not a directory", "dir:"},
@@ -283,6 +284,12 @@ func TestDiskSize(t *testing.T) {
 	}
 }
 
+func bucketSpec(change func(*BucketSpec)) *BucketSpec {
+	s := newSpec("bucket").(*BucketSpec)
+	change(s)
+	return s
+}
+
 func TestValidate(t *testing.T) {
 	for _, c := range []struct {
 		spec   plan.Spec
@@ -321,6 +328,15 @@ func TestValidate(t *testing.T) {
 		{nfsSpec(func(s *NFSSpec) { s.Server, s.Options = "nas", "noatime,ro" }), "options server of", "leave it out"},
 		{nfsSpec(func(s *NFSSpec) { s.OfTarget, s.Server, s.Binary = "", "nas:/x", "/opt/ganesha.nfsd" }), "binary", "leave binary: or server: out"},
 		{&SSHFSSpec{Options: "dir_cache=no"}, "", ""},
+		{diskSpec(func(s *DiskSpec) { s.Filesystem, s.Preallocation = "none", "off" }), "preallocation", "leave preallocation out"},
+		{diskSpec(func(s *DiskSpec) { s.Filesystem, s.Preallocation = "squashfs", "full" }), "preallocation", "leave preallocation out"},
+		{bucketSpec(func(s *BucketSpec) { s.Style, s.TLS = "path", true }), "", ""},
+		{bucketSpec(func(s *BucketSpec) { s.Style, s.CA, s.Credentials = "virtual", "/ca.pem", "/keys" }), "style ca credentials", "path"},
+		{bucketSpec(func(s *BucketSpec) {
+			s.URL, s.Style, s.CA, s.Credentials = "https://h/b", "virtual", "/ca.pem", "/keys"
+		}), "", ""},
+		{bucketSpec(func(s *BucketSpec) { s.URL, s.Server = "https://h/b", "minio" }), "url", "leave"},
+		{bucketSpec(func(s *BucketSpec) { s.URL, s.Port = "https://h/b", 9000 }), "url", "leave"},
 		{&MemorySpec{Type: "ramfs"}, "", ""},
 		{&MemorySpec{Type: "ramfs", Size: 1 << 20}, "size", "leave it out"},
 		{diskSpec(func(s *DiskSpec) { s.Filesystem, s.Format, s.Size = "erofs", "qcow2", 1<<30 }), "format size", "leave format out"},
