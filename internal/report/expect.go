@@ -9,7 +9,6 @@ import (
 
 	"iotax"
 	"iotax/internal/expect"
-	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -51,8 +50,7 @@ func (b *builder) expected(w iotax.WorkloadInfo) error {
 	return nil
 }
 
-// expectations decides the outcomes, and sorts missed expectations first, then undecided ones. The caller must first
-// collect the findings about cells.
+// expectations decides the outcomes, and sorts missed expectations first, then undecided ones.
 func (b *builder) expectations() {
 	slices.SortStableFunc(b.Expected, func(x, y Expected) int { return cmp.Compare(x.planned, y.planned) })
 	for i := range b.Expected {
@@ -134,14 +132,15 @@ func (b *builder) measure(e expect.Expectation, base, target string) Expected {
 	return x
 }
 
-// invalid reports whether a cell's own numbers are invalid, or too many of its trials are discarded. Values that only
-// lack a ratio, because they are 0, remain valid.
+// invalid reports whether a cell's own numbers are invalid, or too many of its trials are discarded. It reads the
+// findings and not the notes, because a workload without a requested metric has no rows.
 func (b *builder) invalid(c Cell) bool {
-	return b.tooManyDiscarded(c) || slices.ContainsFunc(b.found, func(n *Note) bool {
-		return n.Severity == iotax.Invalid && n.Rule != rules.NoRatio.ID && slices.ContainsFunc(n.raw, func(i rawItem) bool {
-			return slices.Contains(i.Cells, c) || slices.Contains(i.Cells, Cell{Target: c.Target})
-		})
-	})
+	for f := range b.findings(c) {
+		if f.Severity == iotax.Invalid {
+			return true
+		}
+	}
+	return b.tooManyDiscarded(c)
 }
 
 // Outcomes counts the expectations by outcome.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -9,21 +10,25 @@ import (
 	"iotax/stat"
 )
 
-// findings adds notes for the findings about a cell and its target.
-func (b *builder) findings(r *Row, s *Section, trials []*Trial, target iotax.TargetInfo) {
-	for _, f := range b.Run.Findings {
-		if f.Subject == iotax.AboutCell(r.Target, s.Workload) {
-			b.note(r, f, Item{Cells: []Cell{{r.Target, s.Workload}}})
+// findings returns the findings about a cell and its target, each with an item for a note.
+func (b *builder) findings(c Cell) iter.Seq2[iotax.Finding, Item] {
+	return func(yield func(iotax.Finding, Item) bool) {
+		for _, f := range b.Run.Findings {
+			if f.Subject == iotax.AboutCell(c.Target, c.Workload) && !yield(f, Item{Cells: []Cell{c}}) {
+				return
+			}
 		}
-	}
-	for _, f := range target.Findings {
-		if f.Subject.Concerns(r.Target, s.Workload) {
-			b.note(r, f, Item{Cells: []Cell{{r.Target, f.Subject.Workload}}})
+		for _, f := range b.Target(c.Target).Findings {
+			if f.Subject.Concerns(c.Target, c.Workload) && !yield(f, Item{Cells: []Cell{{c.Target, f.Subject.Workload}}}) {
+				return
+			}
 		}
-	}
-	for _, t := range trials {
-		for _, f := range t.Findings {
-			b.note(r, f, Item{Cells: []Cell{{r.Target, s.Workload}}, Trials: 1})
+		for _, t := range b.byCell[c] {
+			for _, f := range t.Findings {
+				if !yield(f, Item{Cells: []Cell{c}, Trials: 1}) {
+					return
+				}
+			}
 		}
 	}
 }

@@ -440,7 +440,9 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 	cell := Cell{r.Target, s.Workload}
 	about := iotax.AboutCell(r.Target, s.Workload)
 	trials := b.byCell[cell]
-	b.findings(r, s, trials, target)
+	for f, it := range b.findings(cell) {
+		b.note(r, f, it)
+	}
 	b.cpuBound(r, s, trials, target)
 	if r.Err != "" {
 		r.Verdict = stat.NoResult
