@@ -33,6 +33,11 @@ type fleetFlags struct {
 	detach     bool
 }
 
+var (
+	onlyInCluster = []string{"shards", "pod", "pod-image", "pod-store", "kube-context", "kube-namespace", "detach"} // flags that need --kubernetes
+	ofReport      = []string{"output", "format", "json", "details", "strict"}                                       // flags that --detach excludes
+)
+
 // podStoreVariable names the environment variable with the address of the store for pods (see --pod-store).
 const podStoreVariable = "IOTAX_POD_STORE"
 

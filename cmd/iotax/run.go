@@ -95,6 +95,12 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 				return iotax.Usage(&iotax.Error{Op: "resume", On: fl.resume, Err: fmt.Errorf("--%s cannot be combined with --resume: a resumed run keeps its plan", fl.names[i]),
 					Hint: "leave it out, or start a new run"})
 			}
+			if i := slices.IndexFunc(onlyInCluster, c.Flags().Changed); !fleet.kubernetes && i >= 0 {
+				return iotax.Usage(&iotax.Error{Op: "read command line", On: "--" + onlyInCluster[i], Err: errors.New("it has no effect without --kubernetes"), Hint: "add --kubernetes, or leave it out"})
+			}
+			if i := slices.IndexFunc(ofReport, c.Flags().Changed); fleet.detach && i >= 0 {
+				return iotax.Usage(&iotax.Error{Op: "read command line", On: "--" + ofReport[i], Err: errors.New("--detach prints no report"), Hint: "leave it out, and later use: iotax report ID"})
+			}
 			args, err := fl.command(c, args)
 			if err != nil {
 				return err
@@ -112,6 +118,9 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 			p, err := fl.load(args, a.in)
 			if err != nil {
 				return err
+			}
+			if fl.given("keep-going") {
+				p.Measure.KeepGoing = fl.keepGoing
 			}
 			return a.measureInCluster(c.Context(), &fleet, p, fl.against, cmp.Or(fl.shard.id, store.NewID(time.Now())), []string{"--calibrate", string(fl.calibrate)}, fl.out)
 		},
@@ -134,7 +143,7 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 	group(c, groupWhat, "resume", "against")
 	group(c, groupConditions, "calibrate")
 	group(c, groupSafety, "destroy", "keep-going", "strict")
-	group(c, groupShards, "shard", "id", "kubernetes", "shards", "pod", "pod-image", "pod-store", "kube-context", "kube-namespace", "detach")
+	group(c, groupShards, append([]string{"shard", "id", "kubernetes"}, onlyInCluster...)...)
 	completeBy(c, "resume", a.completeRuns(1))
 	completeBy(c, "against", a.completeRuns(1))
 	return c
