@@ -64,6 +64,8 @@ func (s *Spec) Traits() plan.Traits {
 func (s *Spec) Validate() error {
 	bad := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
+	case s.Host != "" && s.Context != "":
+		return bad("context", "and host: both name the engine", "leave one out")
 	case s.Ref != "" && s.Container+s.Image != "":
 		return bad("ref", "is short for container: or image:", "leave one out")
 	case s.Ref != "":
@@ -79,9 +81,11 @@ func (s *Spec) Validate() error {
 		return bad("read_iops", "limits must not be negative", "")
 	case s.ReadIOPS+s.WriteIOPS > 0 && s.LimitOn == "":
 		return bad("limit_device", "is missing", "name the block device under the container's storage, as in /dev/sda")
+	case s.ReadIOPS+s.WriteIOPS == 0 && s.LimitOn != "":
+		return bad("limit_device", "has no limit", "give read_iops or write_iops, or leave it out")
 	}
 	if s.Container != "" {
-		for field, set := range map[string]bool{"cpus": s.CPUs != 0, "memory": s.Memory != 0, "limit_device": s.LimitOn != "",
+		for field, set := range map[string]bool{"pull": s.Pull != "" && s.Pull != "missing", "cpus": s.CPUs != 0, "memory": s.Memory != 0, "limit_device": s.LimitOn != "",
 			"devices": len(s.Devices) > 0, "runtime": s.Runtime != "", "security": len(s.Security) > 0, "privileged": s.Privileged, "network": s.Network != ""} {
 			if set {
 				return bad(field, "is for a container that iotax makes", "leave it out, or name an image instead of a container")

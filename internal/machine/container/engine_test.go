@@ -16,6 +16,7 @@ import (
 
 	"iotax"
 	remote "iotax/internal/machine/agent"
+	"iotax/internal/plan"
 	"iotax/internal/testenv/machinetest"
 )
 
@@ -102,6 +103,24 @@ func TestEngineAddress(t *testing.T) {
 	write("{", "config.json")
 	if name := currentContext(config); name != "" {
 		t.Errorf("of a broken configuration the context is %q", name)
+	}
+}
+
+// Validate refuses keys that would have no effect.
+func TestSpecs(t *testing.T) {
+	for field, s := range map[string]Spec{
+		"":             {Container: "db", User: "postgres"},
+		"context":      {Image: "x", Host: "tcp://d:1", Context: "far"},
+		"pull":         {Container: "db", Pull: "always"},
+		"limit_device": {Image: "x", LimitOn: "/dev/sda"},
+	} {
+		if s.Pull == "" {
+			s.Pull = "missing"
+		}
+		var f *plan.FieldError
+		if err := s.Validate(); (field == "") != (err == nil) || err != nil && (!errors.As(err, &f) || f.Field != field) {
+			t.Errorf("%q: %v", field, err)
+		}
 	}
 }
 

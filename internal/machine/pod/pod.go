@@ -77,7 +77,8 @@ func (s *Spec) Validate() error {
 	case s.Pod == "":
 		return nil
 	}
-	for field, set := range map[string]bool{"namespace": s.Namespace != "", "node": s.Node != "", "cpus": s.CPUs != 0, "memory": s.Memory != 0, "user": s.User != 0,
+	for field, set := range map[string]bool{"image": s.Image != "" && s.Image != defaults.Image, "pull": s.Pull != "" && s.Pull != defaults.Pull,
+		"start_timeout": s.Patience != defaults.Patience, "namespace": s.Namespace != "", "node": s.Node != "", "cpus": s.CPUs != 0, "memory": s.Memory != 0, "user": s.User != 0,
 		"service_account": s.Account != "", "seccomp": s.Seccomp != "", "host_network": s.HostNet, "runtime_class": s.Runtime != "", "job": s.Job, "privileged": s.Wide} {
 		if set {
 			return bad(field, "is for a pod that iotax makes", "leave it out, or leave pod: out")
@@ -96,7 +97,9 @@ const AllNodes = "all"
 
 // Kind defines the machine kind k8s.
 var Kind = kind.Of("k8s", "a Kubernetes pod: a running one, or one made for the run, with the claims of its targets",
-	Spec{Image: "busybox:stable", Pull: "missing", Patience: plan.Duration(2 * time.Minute)}, open)
+	defaults, open)
+
+var defaults = Spec{Image: "busybox:stable", Pull: "missing", Patience: plan.Duration(2 * time.Minute)}
 
 // Spread returns the plan.Kind.Spread function for plans that will run. It splits lists of nodes, and replaces
 // `node: all` with the cluster's nodes. given is the value of node for new pods whose spec names no node.

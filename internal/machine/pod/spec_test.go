@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"iotax"
 	remote "iotax/internal/machine/agent"
 	"iotax/internal/machine/kind"
+	"iotax/internal/plan"
 	"iotax/internal/testenv/machinetest"
 )
 
@@ -54,6 +56,25 @@ func TestVolumes(t *testing.T) {
 	}
 	if _, err := s.pod(kind.Options{Devices: []iotax.Device{{ID: "x", Disk: &iotax.Disk{}}}}); err == nil || !strings.Contains(err.Error(), "neither virtual disks") {
 		t.Errorf("a virtual disk: %v", err)
+	}
+}
+
+// A pod that exists has an image and runs, so keys for its image and its start have no effect.
+func TestExistingPod(t *testing.T) {
+	for field, change := range map[string]func(*Spec){
+		"":              func(s *Spec) { s.Container = "db" },
+		"image":         func(s *Spec) { s.Image = "debian:12" },
+		"pull":          func(s *Spec) { s.Pull = "never" },
+		"start_timeout": func(s *Spec) { s.Patience++ },
+		"node":          func(s *Spec) { s.Node = "n1" },
+	} {
+		s := Kind.New().(*Spec)
+		s.Pod = "shop/db-0"
+		change(s)
+		var f *plan.FieldError
+		if err := s.Validate(); (field == "") != (err == nil) || err != nil && (!errors.As(err, &f) || f.Field != field) {
+			t.Errorf("%q: %v", field, err)
+		}
 	}
 }
 

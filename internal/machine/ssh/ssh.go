@@ -46,7 +46,7 @@ func (s *Spec) Traits() plan.Traits {
 
 // Validate checks the spec without using the network.
 func (s *Spec) Validate() error {
-	host, _, port, err := splitHost(s.Host)
+	host, user, port, err := splitHost(s.Host)
 	switch {
 	case s.Host == "":
 		return &plan.FieldError{Field: "host", Msg: "is missing", Hint: "name the host, as you would for ssh"}
@@ -58,6 +58,8 @@ func (s *Spec) Validate() error {
 		return &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is not a port", s.Port), Hint: "a port is a number from 1 to 65535"}
 	case s.Port != 0 && port != 0 && s.Port != port:
 		return &plan.FieldError{Field: "port", Msg: fmt.Sprintf("is %d here and %d in host", s.Port, port), Hint: "write it once"}
+	case s.User != "" && user != "" && s.User != user:
+		return &plan.FieldError{Field: "user", Msg: fmt.Sprintf("is %s here and %s in host", s.User, user), Hint: "write it once"}
 	case strings.ContainsAny(s.Agent, " \t\n\"'`;&|<>()$^%*?") || strings.HasPrefix(s.Agent, "-"):
 		return &plan.FieldError{Field: "agent", Msg: fmt.Sprintf("%q is not one plain word", s.Agent), Hint: "agent: iotax, or C:/tools/iotax.exe"}
 	case s.ConnectTimeout < 0:

@@ -860,13 +860,13 @@ func TestSSHUnreachable(t *testing.T) {
 	fails(t, spec(Spec{Host: "127.0.0.1", Port: port, ConnectTimeout: plan.Duration(300 * time.Millisecond)}), "timed out", "check the network")
 	fails(t, spec(Spec{Host: "127.0.0.1", Port: 1}), "Connection refused", "start the SSH server")
 	fails(t, spec(Spec{Host: "no-such-host.invalid"}), "no-such-host.invalid", "")
-	for _, s := range []Spec{{}, {Host: "a b"}, {Host: "-oProxyCommand=x"}, {Host: "a:99999"}, {Host: "a", Port: -1}, {Host: "a:1", Port: 2}, {Host: "a", Jump: "b,,c"}, {Host: "@"}} {
+	for _, s := range []Spec{{}, {Host: "a b"}, {Host: "-oProxyCommand=x"}, {Host: "a:99999"}, {Host: "a", Port: -1}, {Host: "a:1", Port: 2}, {Host: "u@a", User: "v"}, {Host: "a", Jump: "b,,c"}, {Host: "@"}} {
 		var e *plan.FieldError
 		if err := s.Validate(); !errors.As(err, &e) {
 			t.Errorf("%+v: got %v, want a *plan.FieldError", s, err)
 		}
 	}
-	for _, s := range []Spec{{Host: "a"}, {Host: "u@a"}, {Host: "u@a:22"}, {Host: "[::1]:22"}, {Host: "::1"}, {Host: "ssh://u@a:22"}, {Host: "a", Jump: "none"}, {Host: "a:22", Port: 22}} {
+	for _, s := range []Spec{{Host: "a"}, {Host: "u@a"}, {Host: "u@a:22"}, {Host: "[::1]:22"}, {Host: "::1"}, {Host: "ssh://u@a:22"}, {Host: "a", Jump: "none"}, {Host: "a:22", Port: 22}, {Host: "u@a", User: "u"}} {
 		if err := s.Validate(); err != nil {
 			t.Errorf("%+v: %v", s, err)
 		}

@@ -32,9 +32,11 @@ type Lima struct {
 	Program   string    `yaml:"program" doc:"path of limactl; empty searches the PATH"`
 }
 
+const defaultTemplate = "template://default"
+
 // LimaKind defines the machine kind lima.
 var LimaKind = kind.Of("lima", "a Lima instance (limactl): a running one, or one made for the run",
-	Lima{Template: "template://default"}, openLima).WithoutDevices()
+	Lima{Template: defaultTemplate}, openLima).WithoutDevices()
 
 // SetScalar sets the name of the instance, as in `lima: default`.
 func (s *Lima) SetScalar(v string) error { s.Instance = v; return nil }
@@ -52,8 +54,8 @@ func (s *Lima) Traits() plan.Traits {
 func (s *Lima) Validate() error {
 	fail := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
-	case s.Instance != "" && (s.VMType != "" || s.MountType != "" || len(s.Mounts) > 0 || s.CPUs != 0 || s.Memory != 0):
-		return fail("instance", "an instance that is there has its own settings", "leave out vm_type, mount_type, mounts, cpus and memory, or leave out instance")
+	case s.Instance != "" && (s.Template != "" && s.Template != defaultTemplate || s.VMType != "" || s.MountType != "" || len(s.Mounts) > 0 || s.CPUs != 0 || s.Memory != 0):
+		return fail("instance", "an instance that is there has its own settings", "leave out template, vm_type, mount_type, mounts, cpus and memory, or leave out instance")
 	case strings.HasPrefix(s.Instance, "-") || strings.ContainsAny(s.Instance, " \t\n/"):
 		return fail("instance", fmt.Sprintf("%q is not a name of an instance", s.Instance), "limactl list shows them")
 	case s.Instance == "" && (s.Template == "" || strings.HasPrefix(s.Template, "-")):

@@ -259,6 +259,13 @@ func TestToolsMissing(t *testing.T) {
 		_, err := opened(t, c.kind, c.spec)
 		machinetest.WantHint(t, err, "executable file not found", c.hint)
 	}
+	there := LimaKind.New().(*Lima)
+	if there.Instance = "a"; there.Validate() != nil {
+		t.Errorf("an instance: %v", there.Validate())
+	}
+	if there.Template = "template://debian"; there.Validate() == nil {
+		t.Error("an instance with a template is accepted")
+	}
 	for field, spec := range map[string]plan.Spec{
 		"instance":       &Lima{Instance: "a", VMType: "vz"},
 		"template":       &Lima{Template: "-x"},
