@@ -60,7 +60,7 @@ func WriteJSON(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error
 
 // Columns is the header that WriteCSV writes. Within a version, columns may only be added at the end.
 var Columns = []string{"run", "name", "target", "workload", "round", "seq", "seed", "cold", "start", "took_s",
-	"metric", "value", "unit", "better", "labels", "err", "discarded", "emulated", "start_index"}
+	"metric", "value", "unit", "better", "labels", "err", "discarded", "emulated", "start_index", "invalid"}
 
 // WriteCSV writes the header Columns and one line for each value (tidy data). A trial without values gets one line, so
 // that failures are visible. Values are in base units. Labels have the form "name=value" and are joined by ";". Text
@@ -82,7 +82,7 @@ func WriteCSV(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]
 		}
 		line := []string{plain(t.Run), plain(run.Name), plain(t.Target), plain(t.Workload), strconv.Itoa(t.Round), strconv.Itoa(t.Seq),
 			formatSeed(t.Seed), strconv.FormatBool(t.Cold), start, formatFloat(t.Took.Seconds()),
-			"", "", "", "", plain(joinLabels(t.Labels)), plain(t.Err), plain(t.Discarded), strconv.FormatBool(inEmulated(run, t)), strconv.Itoa(t.StartIndex)}
+			"", "", "", "", plain(joinLabels(t.Labels)), plain(t.Err), plain(t.Discarded), strconv.FormatBool(inEmulated(run, t)), strconv.Itoa(t.StartIndex), plain(invalidBy(run, t))}
 		if len(t.Values) == 0 {
 			if err := c.Write(line); err != nil {
 				return err
@@ -101,6 +101,27 @@ func WriteCSV(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]
 
 func inEmulated(run *iotax.Run, t *iotax.Trial) bool {
 	return slices.ContainsFunc(run.Targets, func(x iotax.TargetInfo) bool { return x.Name == t.Target && x.Emulated() })
+}
+
+// invalidBy returns the rule of the first finding that makes a trial, its cell or its target invalid, or "".
+func invalidBy(run *iotax.Run, t *iotax.Trial) string {
+	all := slices.Clone(t.Findings)
+	for _, f := range run.Findings {
+		if f.Subject == iotax.AboutCell(t.Target, t.Workload) {
+			all = append(all, f)
+		}
+	}
+	for _, x := range run.Targets {
+		for _, f := range x.Findings {
+			if x.Name == t.Target && f.Subject.Concerns(t.Target, t.Workload) {
+				all = append(all, f)
+			}
+		}
+	}
+	if i := slices.IndexFunc(all, func(f iotax.Finding) bool { return f.Severity == iotax.Invalid }); i >= 0 {
+		return all[i].Rule
+	}
+	return ""
 }
 
 // plain escapes text that starts like a formula (OWASP, "CSV Injection"): spreadsheets run formulas, and a plan may

@@ -41,7 +41,12 @@ func TestWriteCSV(t *testing.T) {
 			Start: time.Date(2025, 1, 2, 3, 4, 5, 6e6, time.UTC), Took: 1500 * time.Millisecond, Labels: map[string]string{"b": "2", "a": "1"},
 			Values: []iotax.Value{{Name: "read.iops", Value: 0.1, Unit: "1/s", Better: iotax.Up}, {Name: "+x", Value: -1e21, Unit: "s"}, {Name: "nan", Value: math.NaN()}}},
 		{Run: "r", Target: "9p", Workload: "w", Seq: 3, Err: "-failed\nbadly", Discarded: "failed"},
+		{Run: "r", Target: "9p", Workload: "v", Seq: 4, Findings: []iotax.Finding{{Rule: "noisy", Severity: iotax.Warning}, {Rule: "cache-served", Severity: iotax.Invalid}}},
+		{Run: "r", Target: "9p", Workload: "x", Seq: 5},
+		{Run: "r", Target: "nbd", Workload: "x", Seq: 6},
 	}
+	run.Findings = append(run.Findings, iotax.Finding{Rule: "work-shrank", Severity: iotax.Invalid, Subject: iotax.AboutCell("9p", "x")})
+	run.Targets = append(run.Targets, iotax.TargetInfo{Name: "nbd", Findings: []iotax.Finding{{Rule: "cached-here", Severity: iotax.Invalid, Subject: iotax.AboutTarget("nbd")}}})
 	var b bytes.Buffer
 	if err := WriteCSV(&b, run, each(trials...)); err != nil {
 		t.Fatal(err)
@@ -52,10 +57,13 @@ func TestWriteCSV(t *testing.T) {
 	}
 	want := []string{
 		strings.Join(Columns, "|"),
-		`r|'=cmd|'/c calc'!A1|'@host|4k, "random"|1|2|18446744073709551615|true|2025-01-02T03:04:05.006Z|1.5|read.iops|0.1|1/s|up|a=1;b=2|||false|3`,
-		`r|'=cmd|'/c calc'!A1|'@host|4k, "random"|1|2|18446744073709551615|true|2025-01-02T03:04:05.006Z|1.5|'+x|-1e+21|s||a=1;b=2|||false|3`,
-		`r|'=cmd|'/c calc'!A1|'@host|4k, "random"|1|2|18446744073709551615|true|2025-01-02T03:04:05.006Z|1.5|nan||||a=1;b=2|||false|3`,
-		"r|'=cmd|'/c calc'!A1|9p|w|0|3|0|false||0||||||'-failed\nbadly|failed|true|0",
+		`r|'=cmd|'/c calc'!A1|'@host|4k, "random"|1|2|18446744073709551615|true|2025-01-02T03:04:05.006Z|1.5|read.iops|0.1|1/s|up|a=1;b=2|||false|3|`,
+		`r|'=cmd|'/c calc'!A1|'@host|4k, "random"|1|2|18446744073709551615|true|2025-01-02T03:04:05.006Z|1.5|'+x|-1e+21|s||a=1;b=2|||false|3|`,
+		`r|'=cmd|'/c calc'!A1|'@host|4k, "random"|1|2|18446744073709551615|true|2025-01-02T03:04:05.006Z|1.5|nan||||a=1;b=2|||false|3|`,
+		"r|'=cmd|'/c calc'!A1|9p|w|0|3|0|false||0||||||'-failed\nbadly|failed|true|0|",
+		"r|'=cmd|'/c calc'!A1|9p|v|0|4|0|false||0||||||||true|0|cache-served",
+		"r|'=cmd|'/c calc'!A1|9p|x|0|5|0|false||0||||||||true|0|work-shrank",
+		"r|'=cmd|'/c calc'!A1|nbd|x|0|6|0|false||0||||||||false|0|cached-here",
 	}
 	if len(rows) != len(want) {
 		t.Fatalf("%d rows, want %d:\n%s", len(rows), len(want), b.String())

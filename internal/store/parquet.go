@@ -35,7 +35,8 @@ type parquetRow struct {
 	Discarded string     `parquet:"discarded,dict"`
 	Emulated  bool       `parquet:"emulated"`
 
-	StartIndex int32 `parquet:"start_index"`
+	StartIndex int32  `parquet:"start_index"`
+	Invalid    string `parquet:"invalid,dict"`
 }
 
 // rowsPerGroup limits the size of a row group, which the writer buffers in memory, to some tens of MiB.
@@ -58,7 +59,7 @@ func WriteParquet(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, er
 			return err // without the footer, readers reject the incomplete file
 		}
 		row := parquetRow{Run: t.Run, Name: run.Name, Target: t.Target, Workload: t.Workload, Round: int32(t.Round), Seq: int32(t.Seq),
-			Seed: t.Seed, Cold: t.Cold, Took: t.Took.Seconds(), Labels: joinLabels(t.Labels), Err: t.Err, Discarded: t.Discarded, Emulated: inEmulated(run, t), StartIndex: int32(t.StartIndex)}
+			Seed: t.Seed, Cold: t.Cold, Took: t.Took.Seconds(), Labels: joinLabels(t.Labels), Err: t.Err, Discarded: t.Discarded, Emulated: inEmulated(run, t), StartIndex: int32(t.StartIndex), Invalid: invalidBy(run, t)}
 		if !t.Start.IsZero() {
 			at := t.Start.UTC()
 			row.Start = &at

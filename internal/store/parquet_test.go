@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,7 +22,8 @@ func TestWriteParquet(t *testing.T) {
 		&iotax.Trial{Run: "r", Target: "@host", Workload: "4k, \"random\"", Round: 1, Seq: 2, StartIndex: 3, Seed: math.MaxUint64, Cold: true,
 			Start: start, Took: 1500 * time.Millisecond, Labels: map[string]string{"b": "2", "a": "1"},
 			Values: []iotax.Value{{Name: "read.iops", Value: .1, Unit: "1/s", Better: iotax.Up}, {Name: "nan", Value: math.NaN()}, {Name: "inf", Value: math.Inf(1)}}},
-		&iotax.Trial{Run: "r", Target: "9p Größe", Workload: "w", Seq: 3, Err: "failed\nbadly", Discarded: "failed"},
+		&iotax.Trial{Run: "r", Target: "9p Größe", Workload: "w", Seq: 3, Err: "failed\nbadly", Discarded: "failed",
+			Findings: []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid}}},
 	))
 	if err != nil {
 		t.Fatal(err)
@@ -34,10 +36,8 @@ func TestWriteParquet(t *testing.T) {
 	for _, c := range f.Schema().Columns() {
 		columns = append(columns, c...)
 	}
-	for i, want := range Columns {
-		if i >= len(columns) || columns[i] != want {
-			t.Fatalf("columns %q, the CSV has %q", columns, Columns)
-		}
+	if !slices.Equal(columns, Columns) {
+		t.Fatalf("columns %q, the CSV has %q", columns, Columns)
 	}
 	if about, ok := f.Lookup("iotax.run"); !ok || !bytes.Contains([]byte(about), []byte(`"baseline":"`+run.Baseline+`"`)) {
 		t.Errorf("the run is not in the metadata: %q", about)
@@ -54,7 +54,7 @@ func TestWriteParquet(t *testing.T) {
 	if rows[1].Value != nil || *rows[1].Metric != "nan" || rows[2].Value != nil {
 		t.Errorf("values that are none: %+v, %+v", rows[1], rows[2])
 	}
-	if f := rows[3]; f.Metric != nil || f.Value != nil || f.Start != nil || f.Err != "failed\nbadly" || f.Target != "9p Größe" {
+	if f := rows[3]; f.Metric != nil || f.Value != nil || f.Start != nil || f.Err != "failed\nbadly" || f.Target != "9p Größe" || f.Invalid != "cache-served" || r.Invalid != "" {
 		t.Errorf("a failed trial: %+v", f)
 	}
 	var cut bytes.Buffer

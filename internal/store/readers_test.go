@@ -50,7 +50,9 @@ func TestReadersOfParquet(t *testing.T) {
 			Start: start.Add(time.Duration(i) * time.Second), Took: time.Second, Labels: map[string]string{"a": "1"},
 			Values: []iotax.Value{{Name: "read.iops", Value: iops, Unit: "1/s", Better: iotax.Up}, {Name: "x", Value: math.NaN(), Unit: "s"}}})
 	}
-	trials = append(trials, &iotax.Trial{Run: "r", Target: "disk", Workload: "w", Round: 2, Seq: 4, Err: "failed\nbadly", Discarded: "failed"})
+	trials = append(trials, &iotax.Trial{Run: "r", Target: "disk", Workload: "w", Round: 2, Seq: 4, Err: "failed\nbadly", Discarded: "failed"},
+		&iotax.Trial{Run: "r", Target: "disk", Workload: "w", Round: 3, Seq: 5, Values: []iotax.Value{{Name: "read.iops", Value: 1e9, Unit: "1/s"}},
+			Findings: []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid}}})
 	if err := WriteParquet(f, exampleRun("r"), each(trials...)); err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +98,8 @@ func TestReadersOfParquet(t *testing.T) {
 			break
 		}
 	}
-	if len(seen.DuckDB) != 9 {
-		t.Fatalf("DuckDB sees %d rows, want 9: %v", len(seen.DuckDB), seen.DuckDB)
+	if len(seen.DuckDB) != 10 {
+		t.Fatalf("DuckDB sees %d rows, want 10: %v", len(seen.DuckDB), seen.DuckDB)
 	}
 	row := func(i int) map[string]any {
 		m := map[string]any{}
@@ -116,10 +118,13 @@ func TestReadersOfParquet(t *testing.T) {
 	if r := row(8); r["metric"] != nil || r["value"] != nil || r["start"] != nil || r["err"] != "failed\nbadly" || r["discarded"] != "failed" {
 		t.Errorf("a failed trial: %v", r)
 	}
+	if r := row(9); r["invalid"] != "cache-served" {
+		t.Errorf("an invalid trial: %v", r)
+	}
 	if d := seen.Documented; len(d) != 2 || d[0][0] != "disk" || d[0][2] != 2500. || d[1][2] != 750. {
 		t.Errorf("the documented query: %v", d)
 	}
-	if s := seen.Sums; len(s) != 5 || s[0] != 4. || s[1] != 6500. || s[2] != "18446744073709551615" || s[3] != "2026-03-01 12:00:00+00:00" || s[4] != 1. {
+	if s := seen.Sums; len(s) != 5 || s[0] != 5. || s[1] != 1e9+6500. || s[2] != "18446744073709551615" || s[3] != "2026-03-01 12:00:00+00:00" || s[4] != 1. {
 		t.Errorf("pandas: %v of %v", s, seen.Pandas)
 	}
 	if out := string(run(documented("```python\n(.*?)```"))); !regexp.MustCompile(`disk +1\.0+\n.*Größe +0\.35355`).MatchString(out) {

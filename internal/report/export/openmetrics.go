@@ -61,10 +61,14 @@ func (fs *families) report(r *report.Report) {
 		headline[[2]string{s.Workload, s.Metric}] = true
 	}
 	for _, s := range r.Sections {
-		for _, row := range s.Rows {
+		for i := range s.Rows {
+			row := &s.Rows[i]
 			cell := slices.Concat(plan, []string{"target", row.Target, "workload", s.Workload})
 			fs.value(s.Metric, s.Unit, row.Value, cell)
 			if s.First {
+				if n := r.InvalidBy(row); n != nil {
+					fs.add("invalid_info", "", "the first rule that makes the numbers of a target under a workload invalid", 1, slices.Concat(cell, []string{"rule", n.Rule}))
+				}
 				for i, n := range []int{row.Ran, row.Failed, row.Discarded} {
 					fs.add("trials", "", "trials of a target under a workload", float64(n), slices.Concat(cell, []string{"outcome", []string{"ran", "failed", "discarded"}[i]}))
 				}

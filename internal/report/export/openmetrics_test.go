@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"iotax"
 	"iotax/internal/report"
+	"iotax/internal/rules"
 	"iotax/internal/testenv/reporttest"
 )
 
@@ -69,5 +71,28 @@ func TestOpenMetrics(t *testing.T) {
 				t.Errorf("%d samples of %s", n, want)
 			}
 		}
+	}
+}
+
+// Invalid numbers, of which those of a baseline have no verdict, are marked.
+func TestOpenMetricsOfInvalidNumbers(t *testing.T) {
+	run, trials := reporttest.RunOf(6, map[string][]string{"4k read": {"read.iops", "read.bandwidth"}}, reporttest.Reads("disk", 10000, nil), reporttest.Reads("guest", 5000, nil))
+	for _, x := range trials {
+		if x.Target == "disk" {
+			x.Findings = []iotax.Finding{rules.CacheServed.Found(iotax.AboutCell("disk", "4k read"), "half of it")}
+		}
+	}
+	var b bytes.Buffer
+	if err := OpenMetrics(&b, []*report.Report{report.New(run, trials)}, false); err != nil {
+		t.Fatal(err)
+	}
+	var invalid []string
+	for line := range strings.Lines(b.String()) {
+		if strings.HasPrefix(line, "iotax_invalid_info{") {
+			invalid = append(invalid, line)
+		}
+	}
+	if want := `iotax_invalid_info{plan="made",target="disk",workload="4k read",rule="cache-served"} 1.0` + "\n"; len(invalid) != 1 || invalid[0] != want {
+		t.Errorf("%q, want %q", invalid, want)
 	}
 }
