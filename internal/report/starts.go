@@ -40,6 +40,17 @@ func (r *Report) Lacks() string {
 	return r.Counted()
 }
 
+// TooFew returns the plural of what the cells without a verdict have too few of, for example "rounds or I/Os".
+func (r *Report) TooFew() string {
+	few := r.Lacks() + "s"
+	for _, s := range r.Sections {
+		if s.Decides && slices.ContainsFunc(s.Rows, func(r Row) bool { return r.Few != nil }) {
+			return few + " or I/Os"
+		}
+	}
+	return few
+}
+
 // Starts returns the start index of each value that Values returns.
 func (r *Row) Starts() (starts []int) {
 	for _, d := range r.Dots {

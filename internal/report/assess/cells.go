@@ -24,7 +24,7 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 	lone := len(cells) > 0
 	cells = slices.DeleteFunc(slices.Clone(cells), func(c assessed) bool { return c.r.Verdict == stat.NoVerdict })
 	for _, c := range cells {
-		if report.Conclusive(c.r.Verdict) || report.Unsure(c.r.Verdict) && c.r.Ratio != nil {
+		if report.Conclusive(c.r.Verdict) || open(c) {
 			judged++
 			counts[c.r.Verdict]++
 			targets[c.r.Target] = true
@@ -42,7 +42,10 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 			}
 		}
 	}
-	base := a.Baseline
+	base, rest := a.Baseline, ""
+	if n := len(cells) - judged; n > 0 {
+		rest = fmt.Sprintf(" (%d more cannot be judged)", n)
+	}
 	out.Kind = SaysNothing
 	tell := func(c *assessed, kind SentenceKind) {
 		out.Kind, out.Figures = kind, []Figure{c.figure()}
@@ -86,15 +89,16 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 		if judged > 1 {
 			out.Text = fmt.Sprintf("No loss found in %d comparisons. Largest gain: ", judged)
 		}
-		out.Text += than(*best, format.Contrast.Estimate, a.named(best.r.Target))
+		out.Text += than(*best, format.Contrast.Estimate, a.named(best.r.Target)) + rest
 	case judged > 0 && noisy+few == 0:
 		out.Kind = SaysSame
 		out.Text = fmt.Sprintf("No difference found: all %d comparisons with %s are within ± %s", judged, base, format.Percent(a.Margin))
 		if judged == 1 {
 			out.Text = fmt.Sprintf("No difference found: the comparison with %s is within ± %s", base, format.Percent(a.Margin))
 		}
+		out.Text += rest
 	case judged > 0:
-		out.Kind, out.Text = SaysUnsure, a.undecided(cells, judged, noisy, few)
+		out.Kind, out.Text = SaysUnsure, a.undecided(cells, judged, noisy, few)+rest
 	case a.failedAll() != "":
 		out.Text = "Nothing was measured, every trial failed: " + a.failedAll()
 	case counts[stat.NotRanked] > 0 && slices.ContainsFunc(cells, func(c assessed) bool {
@@ -113,11 +117,15 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 // undecided returns the answer if no loss or gain is confirmed, and not all comparisons are within the margin.
 func (a *assessing) undecided(cells []assessed, judged, noisy, few int) string {
 	switch {
-	case noisy == 0 && few == judged:
-		return fmt.Sprintf("No verdict yet against %s. Too few %ss for a verdict: %d of %d", a.Baseline, a.Lacks(), few, judged)
+	case noisy == 0:
+		found := "No verdict yet"
+		if few < judged {
+			found = "No difference found yet"
+		}
+		return fmt.Sprintf("%s against %s. Too few %s for a verdict: %d of %d", found, a.Baseline, a.TooFew(), few, judged)
 	case few > 0:
-		return fmt.Sprintf("No difference found yet against %s. Of %d comparisons %d are too noisy, and %d have too few %ss",
-			a.Baseline, judged, noisy, few, a.Lacks())
+		return fmt.Sprintf("No difference found yet against %s. Of %d comparisons %d are too noisy, and %d have too few %s",
+			a.Baseline, judged, noisy, few, a.TooFew())
 	}
 	tooNoisy := fmt.Sprintf("%d of %d comparisons are too noisy", noisy, judged)
 	switch {
@@ -338,31 +346,33 @@ func (a *assessing) failed(cells []assessed) {
 	}
 }
 
-// unsure adds a sentence about the cells that need more rounds: first those with a useful interval, then those that are
-// too noisy, then those with too few rounds. In each group, the widest interval comes first.
+// open reports whether more rounds, or longer trials, could decide about a cell.
+func open(c assessed) bool {
+	return report.Unsure(c.r.Verdict) && (c.r.Ratio != nil || c.r.Few != nil)
+}
+
+// unsure adds a sentence about the cells that need more rounds or longer trials: first those with a useful interval,
+// then those that are too noisy, then those with too few rounds or I/Os. In each group, the widest interval comes first.
 func (a *assessing) unsure(cells []assessed) {
-	var open []assessed
-	for _, c := range cells {
-		if report.Unsure(c.r.Verdict) && c.r.Ratio != nil {
-			open = append(open, c)
-		}
-	}
-	if len(open) == 0 {
+	cells = slices.DeleteFunc(slices.Clone(cells), func(c assessed) bool { return !open(c) })
+	if len(cells) == 0 {
 		return
 	}
 	width := func(c assessed) float64 {
-		if w := c.r.Ratio.HalfWidth(); !math.IsNaN(w) {
-			return w
+		if c.r.Ratio != nil && !math.IsNaN(c.r.Ratio.HalfWidth()) {
+			return c.r.Ratio.HalfWidth()
 		}
 		return math.Inf(1)
 	}
-	slices.SortStableFunc(open, func(x, y assessed) int { return cmp.Compare(width(y), width(x)) })
+	slices.SortStableFunc(cells, func(x, y assessed) int { return cmp.Compare(width(y), width(x)) })
 	s := Sentence{Kind: SaysUnsure}
-	var parts, dark, few []string
-	for _, c := range open {
+	var parts, dark, few, short []string
+	for _, c := range cells {
 		s.Figures = append(s.Figures, c.figure())
 		s.Notes = append(s.Notes, a.notes(c.r, rules.PrecisionNotReached.ID, rules.OneOfMany.ID, rules.FewTrials.ID)...)
-		if c.r.Verdict == stat.TooFew {
+		if c.r.Few != nil {
+			short = append(short, c.name())
+		} else if c.r.Verdict == stat.TooFew {
 			few = append(few, fmt.Sprintf("%s (%d of %d)", c.name(), c.r.Ratio.N, stat.LeastTrials))
 		} else if format.Vague(c.r.Ratio.Interval) {
 			dark = append(dark, c.name())
@@ -377,7 +387,15 @@ func (a *assessing) unsure(cells []assessed) {
 	if len(few) > 0 {
 		said = append(said, fmt.Sprintf("too few %ss: ", a.Lacks())+format.Enumerate(few, format.Listed, "cell"))
 	}
-	s.Text = fmt.Sprintf("More %ss would decide: %s.", a.Lacks(), strings.Join(said, "; "))
+	more := fmt.Sprintf("More %ss", a.Lacks())
+	if len(short) > 0 {
+		said = append(said, "too few I/Os: "+format.Enumerate(short, format.Listed, "cell"))
+		more += " or longer trials"
+	}
+	if len(short) == len(cells) {
+		more = "Longer trials"
+	}
+	s.Text = fmt.Sprintf("%s would decide: %s.", more, strings.Join(said, "; "))
 	a.say(s)
 }
 

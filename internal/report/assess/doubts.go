@@ -85,7 +85,7 @@ func (a *assessing) sum(cells []assessed) {
 	n := len(verdicts)
 	parts := Count(verdicts, []Outcome{{"worse", []stat.Verdict{stat.Worse}}, {"better", []stat.Verdict{stat.Better}},
 		{"the same within ± " + format.Percent(a.Margin), []stat.Verdict{stat.Equivalent, stat.BelowMargin}},
-		{stat.TooNoisy, []stat.Verdict{stat.Inconclusive}}, {"too few " + a.Lacks() + "s", []stat.Verdict{stat.TooFew}},
+		{stat.TooNoisy, []stat.Verdict{stat.Inconclusive}}, {"too few " + a.TooFew(), []stat.Verdict{stat.TooFew}},
 		{"without a verdict", []stat.Verdict{stat.NotComparable, stat.TooManyDiscarded, stat.NotRanked, stat.NoResult}}})
 	text := ""
 	if n > 1 {

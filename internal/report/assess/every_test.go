@@ -46,7 +46,30 @@ func answerCases() map[string]assessCase {
 			}
 		}
 	}
+	// fewIOs makes the p99 the metric of the reads, and gives b too few I/Os for it, and a too if both is set.
+	fewIOs := func(both bool) func(*iotax.Run, []*iotax.Trial) {
+		return func(r *iotax.Run, ts []*iotax.Trial) {
+			r.Workloads[0].Metrics = []string{"read.latency.p99"}
+			for _, t := range ts {
+				count := uint64(1e6)
+				if t.Target == "b" || both {
+					count = 1
+				}
+				h := iotax.Histogram{Name: "read.latency", Unit: iotax.Seconds}
+				for k := range 200 {
+					h.Bins = append(h.Bins, iotax.Bin{Value: 10 / t.Values[0].Value * (1 + float64(k)/1e4), Count: count})
+				}
+				t.Histograms = []iotax.Histogram{h}
+			}
+		}
+	}
 	return map[string]assessCase{
+		"same, one invalid":     {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil), invalid}, want: "No difference found: the comparison with disk is within ± 5 % (1 more cannot be judged)."},
+		"gain, one invalid":     {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 20000, nil), invalid}, want: "No loss found. 4k read on a is 2.0× faster than on disk (1 more cannot be judged)."},
+		"unsure, one invalid":   {cells: []reporttest.CellSpec{disk, noisy, invalid}, want: "It is too noisy (1 more cannot be judged)."},
+		"few I/Os":              {cells: []reporttest.CellSpec{disk, reporttest.Reads("b", 9500, nil)}, change: fewIOs(true), want: "No verdict yet against disk. Too few rounds or I/Os for a verdict: 1 of 1."},
+		"few I/Os of one":       {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil), reporttest.Reads("b", 9500, nil)}, change: fewIOs(false), want: "No difference found yet against disk. Too few rounds or I/Os for a verdict: 1 of 2."},
+		"few I/Os and noisy":    {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, nil)}, change: fewIOs(false), want: "No difference found yet against disk. Of 2 comparisons 1 are too noisy, and 1 have too few rounds or I/Os."},
 		"expectation":           {cells: []reporttest.CellSpec{disk, noisy}, change: expecting("> 5k at disk"), want: "The expectation is met. No difference"},
 		"met":                   {cells: []reporttest.CellSpec{disk, noisy}, change: expecting("> 5k", "< 50k at disk"), want: "All 3 expectations are met."},
 		"missed":                {cells: []reporttest.CellSpec{disk, noisy}, change: expecting("> 50k at a", "< 50k at disk"), want: "Of 2 expectations, 1 is missed."},
@@ -81,7 +104,7 @@ func answerCases() map[string]assessCase {
 					t.Err = "gone"
 				}
 			}
-		}, want: "No difference found yet against disk. It is too noisy."},
+		}, want: "No difference found yet against disk. It is too noisy (1 more cannot be judged)."},
 		"not ranked": {cells: []reporttest.CellSpec{disk, loss}, change: volatile, want: "No target can be ranked against disk: a flush does not promise the same there."},
 		"without a direction": {cells: []reporttest.CellSpec{disk, loss}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {
@@ -154,8 +177,11 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"Both comparisons are too noisy", "answer/all unsure", "answer/unsure"},
 	{"All %d comparisons are too noisy", "answer/three unsure", "answer/all unsure"},
 	{"%d of %d comparisons are too noisy", "answer/some unsure", "answer/all unsure"},
-	{"No verdict yet against %s. Too few %ss for a verdict: %d of %d", "answer/few", "answer/unsure"},
-	{"No difference found yet against %s. Of %d comparisons %d are too noisy, and %d have too few %ss", "answer/unsure and few", "answer/few"},
+	{"No verdict yet", "answer/few", "answer/few I/Os of one"},
+	{"No difference found yet", "answer/few I/Os of one", "answer/few"},
+	{"%s against %s. Too few %s for a verdict: %d of %d", "answer/few", "answer/unsure"},
+	{"No difference found yet against %s. Of %d comparisons %d are too noisy, and %d have too few %s", "answer/unsure and few", "answer/few"},
+	{" (%d more cannot be judged)", "answer/same, one invalid", "answer/same"},
 	{"No target can be ranked against %s: see the notes", "answer/without a direction", "answer/not ranked"},
 	{"No target can be ranked against %s: a flush does not promise the same there", "answer/not ranked", "answer/without a direction"},
 	{"Nothing was measured, every trial failed: ", "answer/all failed", "answer/no trials"},
@@ -174,7 +200,11 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"%s has no result: none of its %s counts.", "sentence/failed", "sentence/nothing failed"},
 	{"too few %ss: ", "sentence/too few", "sentence/unsure"},
 	{"%s (%d of %d)", "sentence/too few", "sentence/unsure"},
-	{"More %ss would decide: %s.", "sentence/unsure", "sentence/sure"},
+	{"More %ss", "sentence/unsure", "sentence/sure"},
+	{"%s would decide: %s.", "sentence/unsure", "sentence/sure"},
+	{"too few I/Os: ", "answer/few I/Os", "answer/few"},
+	{"Longer trials", "answer/few I/Os", "answer/few"},
+	{" or longer trials", "answer/few I/Os and noisy", "answer/few I/Os"},
 	{"its flushes are acknowledged and not done", "sentence/unlike", "sentence/memory"},
 	{"its flushes may end in the cache of the drive", "sentence/drive cache", "sentence/unlike"},
 	{"it is memory", "sentence/memory", "sentence/unlike"},

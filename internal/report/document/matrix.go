@@ -325,14 +325,10 @@ func (m *making) sum() []string {
 	}
 	by := " by more than " + format.Percent(m.Margin)
 	words := map[string]int{}
-	few := m.Lacks() + "s"
 	var verdicts []stat.Verdict
 	for _, c := range m.cells {
 		words[m.Word(c.r, true)]++
 		verdicts = append(verdicts, c.r.Verdict)
-		if c.r.Few != nil {
-			few = m.Counted() + "s or I/Os"
-		}
 	}
 	sure := " (95 % confidence)"
 	if slices.Contains(verdicts, stat.Worse) && slices.Contains(verdicts, stat.Better) {
@@ -342,7 +338,7 @@ func (m *making) sum() []string {
 	out := assess.Count(verdicts, []assess.Outcome{{Word: slower + by + sure, Of: []stat.Verdict{stat.Worse}}, {Word: faster + by + sure, Of: []stat.Verdict{stat.Better}},
 		{Word: "within ± " + format.Percent(m.Margin), Of: []stat.Verdict{stat.Equivalent, stat.BelowMargin}},
 		{Word: stat.TooNoisy, Of: []stat.Verdict{stat.Inconclusive}},
-		{Word: "with too few " + few, Of: []stat.Verdict{stat.TooFew}},
+		{Word: "with too few " + m.TooFew(), Of: []stat.Verdict{stat.TooFew}},
 		{Word: "not ranked", Of: []stat.Verdict{stat.NotRanked}}, {Word: "failed", Of: []stat.Verdict{stat.NoResult}}})
 	for _, word := range invalidWords {
 		if n := words[word]; n > 0 {
