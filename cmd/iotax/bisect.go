@@ -91,6 +91,9 @@ good, 1 if it is slow, 125 if that cannot be decided, and 128 after an error.`,
 	}
 	fl.add(c)
 	f := c.Flags()
+	for _, name := range notInSearch {
+		_ = f.MarkHidden(name)
+	}
 	f.StringVar(&fl.good, "good", "", "a version that is fast enough: a revision, a date as in 2025-03-01, or one of --versions")
 	f.StringVar(&fl.bad, "bad", "HEAD", "a later version that is slower")
 	f.StringVar(&fl.repo, "repo", ".", "the git repository")
@@ -114,15 +117,9 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 	if len(args) == 0 {
 		args = []string{"dir:/var/tmp"}
 	}
-	p, err := fl.load(args, a.in)
+	p, err := a.loadSearch(&fl.planFlags, args, bisectRounds)
 	if err != nil {
 		return err
-	}
-	if !fl.given("rounds") && p.Measure.Rounds == plan.Defaults().Rounds {
-		p.Measure.Rounds = bisectRounds
-	}
-	if !fl.given("budget") && p.Where("budget") == (plan.Mark{}) {
-		p.Measure.Budget = 0
 	}
 	if err := errors.Join(bisect.Check(p), p.Measure.Check()); err != nil {
 		return iotax.Usage(err)

@@ -161,6 +161,31 @@ func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	return p, nil
 }
 
+// notInSearch are the flags that a search ignores, because it has a stop rule of its own.
+var notInSearch = []string{"expect", "precision", "to-precision"}
+
+// loadSearch returns the plan of a search that measures each step in the given rounds and without a budget, unless the
+// plan or a flag sets others.
+func (a *app) loadSearch(pf *planFlags, args []string, rounds plan.Rounds) (*plan.Plan, error) {
+	if i := slices.IndexFunc(notInSearch, func(name string) bool { return pf.given(name) }); i >= 0 {
+		return nil, iotax.Usage(&iotax.Error{Op: "read command line", On: "--" + notInSearch[i], Err: errors.New("a search has a stop rule of its own"), Hint: "leave it out; --margin and --rounds change the rule"})
+	}
+	p, err := pf.load(args, a.in)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Expectations) > 0 {
+		a.note("the search does not check the expectations of %s; iotax run does", p.Name)
+	}
+	if !pf.given("rounds") && p.Measure.Rounds == plan.Defaults().Rounds && p.Where("rounds") == (plan.Mark{}) {
+		p.Measure.Rounds = rounds
+	}
+	if !pf.given("budget") && p.Where("budget") == (plan.Mark{}) {
+		p.Measure.Budget = 0
+	}
+	return p, nil
+}
+
 func (pf *planFlags) read(args []string, stdin io.Reader) (*plan.Plan, error) {
 	if len(args) == 0 {
 		return nil, iotax.Usage(&iotax.Error{Op: "read command line", Err: errors.New("no target, suite or plan is given"), Hint: "name two directories, as in: /var/tmp /mnt/data; or a suite: quick"})

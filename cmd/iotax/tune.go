@@ -73,7 +73,9 @@ the answer is sure, and 4 if it is not after the most rounds or the budget.`,
 	}
 	fl.add(c)
 	f := c.Flags()
-	_ = f.MarkHidden("metric")
+	for _, name := range append(notInSearch, "metric") {
+		_ = f.MarkHidden(name)
+	}
 	f.StringVar(&fl.metric, "for", "", "the value to improve, as in read.iops or write.latency.p99")
 	f.StringVar(&fl.state, "state", ".iotax-tune", "directory of what is known so far, until the search ends")
 	f.BoolVar(&fl.reset, "reset", false, "forget an interrupted search, and start anew")
@@ -106,15 +108,9 @@ func (a *app) tune(ctx context.Context, fl *tuneFlags, args []string) error {
 	if words {
 		args = fl.words(args)
 	}
-	p, err := fl.load(args, a.in)
+	p, err := a.loadSearch(&fl.planFlags, args, tuneRounds)
 	if err != nil {
 		return err
-	}
-	if !fl.given("rounds") && p.Measure.Rounds == plan.Defaults().Rounds {
-		p.Measure.Rounds = tuneRounds
-	}
-	if !fl.given("budget") && p.Where("budget") == (plan.Mark{}) {
-		p.Measure.Budget = 0
 	}
 	if words {
 		if p, err = p.Spread(fl.kinds()); err != nil {
@@ -369,7 +365,9 @@ func (t *tuning) plan(combos []tune.Combo, rounds int) *plan.Plan {
 	p.Machines = slices.DeleteFunc(slices.Clone(p.Machines), func(m plan.Machine) bool { return !used[m.Name] })
 	p.Baseline = p.Targets[0].Name
 	p.Name = fmt.Sprintf("%s: tune, step %d", t.p.Name, t.step)
-	p.Measure.Rounds, p.Measure.Budget, p.Measure.Drop = plan.Rounds{Min: rounds, Max: rounds}, 0, ""
+	m := &p.Measure
+	m.Rounds, m.Protocol, m.Restarts = plan.Rounds{Min: rounds, Max: rounds}, plan.Adaptive, min(m.Restarts, rounds)
+	m.Budget, m.Drop = 0, ""
 	return &p
 }
 
