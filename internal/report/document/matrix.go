@@ -25,6 +25,9 @@ const (
 	mostUnsure  = 2 // if at most this many cells are too noisy, their notes contain the interval; one more if only one target is compared
 )
 
+// undecidedLoss orders cells without a verdict between those without a loss and the confirmed losses, which are above 1.
+const undecidedLoss = .5
+
 // matrix returns a table of the loss of each target under each workload, with the smallest losses first. Below it are
 // the counts of verdicts and the notes on cells.
 func matrix(r *report.Report, a assess.Assessment, tight bool) []block.Block {
@@ -42,11 +45,15 @@ func matrix(r *report.Report, a assess.Assessment, tight bool) []block.Block {
 		if !slices.Contains(works, c.work()) {
 			works = append(works, c.work())
 		}
-		if c.r.Verdict == stat.Worse {
-			f := 1 / c.r.Ratio.Estimate
-			m.longest = math.Max(m.longest, f)
-			worst[c.r.Target], worst["/"+c.work()] = math.Max(worst[c.r.Target], f), math.Max(worst["/"+c.work()], f)
+		loss := 0.0
+		switch {
+		case c.r.Verdict == stat.Worse:
+			loss = 1 / c.r.Ratio.Estimate
+			m.longest = math.Max(m.longest, loss)
+		case c.r.Verdict != stat.NoVerdict && !report.Conclusive(c.r.Verdict) || r.InvalidBy(c.r) != nil:
+			loss = undecidedLoss
 		}
+		worst[c.r.Target], worst["/"+c.work()] = math.Max(worst[c.r.Target], loss), math.Max(worst["/"+c.work()], loss)
 		m.plain = m.plain || c.r.Ratio != nil && format.ContrastOf(c.s.Metric, c.s.Better, c.s.Unit).Worse != "slower"
 		m.compared = m.compared || c.r.Ratio != nil
 	}
@@ -133,7 +140,7 @@ func matrix(r *report.Report, a assess.Assessment, tight bool) []block.Block {
 		sum = nil // the answer already reports it
 	}
 	if left > 1 {
-		sum = append(sum, fmt.Sprintf("%d more with smaller losses: --details", left))
+		sum = append(sum, fmt.Sprintf("%d more without a larger confirmed loss: --details", left))
 	}
 	if sum != nil {
 		out = append(out, block.Paragraph{Text: strings.Join(sum, " · "), Joined: true})

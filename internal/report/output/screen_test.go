@@ -70,7 +70,7 @@ func TestManyAndFew(t *testing.T) {
 	if lines := strings.Split(rows, "\n"); len(lines) != 9 || strings.Count(s, "\n") > 29 {
 		t.Errorf("%d rows:\n%s", len(lines)-1, s)
 	}
-	if !strings.Contains(strings.Join(strings.Fields(s), " "), "12 more with smaller") || !strings.Contains(s, "Random read, ") {
+	if !strings.Contains(strings.Join(strings.Fields(s), " "), "12 more without a larger confirmed loss") || !strings.Contains(s, "Random read, ") {
 		t.Error(s)
 	}
 	// The omitted rows have the smallest losses, even if the metric is a latency.
@@ -81,6 +81,20 @@ func TestManyAndFew(t *testing.T) {
 		}
 	}
 	if s := shortText(t, report.New(reporttest.RunOf(6, nil, cells...)), 80); !strings.Contains(s, "\n  00 ") || strings.Contains(s, "\n  11 ") {
+		t.Error(s)
+	}
+	// Nor is a row without a verdict omitted before the rows without a loss.
+	cells = nil
+	for w := range 12 {
+		for i, iops := range []float64{1e4, 1e4 * (1 + .5*float64(w%2))} {
+			c := reporttest.CellSpec{Target: []string{"disk", "share"}[i], Workload: fmt.Sprintf("work %02d", w), Values: map[string]float64{"read.iops": iops}}
+			if i == 1 && w < 3 {
+				c.Findings = []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 %"}}
+			}
+			cells = append(cells, c)
+		}
+	}
+	if s := shortText(t, report.New(reporttest.RunOf(6, nil, cells...)), 80); strings.Count(s, " cached\n") != 3 {
 		t.Error(s)
 	}
 	run, trials := reporttest.RunOf(3, reporttest.ReadMetrics, reporttest.Reads("disk", 10000, nil), reporttest.Reads("share", 5000, nil))
