@@ -143,7 +143,10 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 		return err
 	}
 	defer db.Close()
-	s.Ratios = func(ctx context.Context, id string) ([]float64, error) { return bisectRatios(ctx, db, id) }
+	s.Ratios = func(ctx context.Context, id string) ([]float64, error) {
+		d, _, err := bisectRatios(ctx, db, id)
+		return d, err
+	}
 	iotaxVersion := version()
 	s.Measure = func(ctx context.Context, version, id string, enough func([]float64) string) error {
 		twin, err := bisect.Twin(p, kinds.All(), subjectless(s.State.Good), b.Of(s.State.Good), subjectless(version), b.Of(version))
@@ -153,7 +156,14 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 		if err != nil {
 			return err
 		}
-		return a.measureStep(ctx, db, twin, run.Options{ID: id, Version: iotaxVersion, Enough: enough})
+		if err := a.measureStep(ctx, db, twin, run.Options{ID: id, Version: iotaxVersion, Enough: enough}); err != nil {
+			return err
+		}
+		_, invalid, err := bisectRatios(ctx, db, id)
+		if err == nil && invalid != "" {
+			return &bisect.BuildError{Err: errors.New(invalid)}
+		}
+		return err
 	}
 	if fl.step {
 		head, err := bisect.Repo{Dir: fl.repo}.Commit(ctx, "HEAD")
@@ -332,26 +342,34 @@ func (a *app) measureStep(ctx context.Context, db *store.Store, p *plan.Plan, op
 }
 
 // bisectRatios returns the log ratios of a run of two targets. It returns nil if the run does not exist or has no
-// usable rounds.
-func bisectRatios(ctx context.Context, db *store.Store, id string) ([]float64, error) {
+// usable rounds. If too many trials of a target are invalid, it also returns nil, with the evidence in invalid.
+func bisectRatios(ctx context.Context, db *store.Store, id string) (d []float64, invalid string, err error) {
 	r, err := db.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && (len(r.Targets) < 2 || len(r.Workloads) == 0) {
-		return nil, nil
+		return nil, "", nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	pairing := stat.Pairing{Metric: r.Workloads[0].Metrics[0], SetAside: true}
+	var brief []*iotax.Trial
 	for t, err := range db.Each(ctx, id, store.Full) {
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		pairing.Add(t)
+		brief = append(brief, &iotax.Trial{Target: t.Target, Workload: t.Workload, Err: t.Err, Discarded: t.Discarded, Findings: t.Findings})
+	}
+	for _, t := range stat.SetAside(brief) {
+		k := slices.IndexFunc(t.Findings, isInvalid)
+		if k >= 0 && t.Err == "" && t.Discarded == "" && t.Workload == r.Workloads[0].Name {
+			return nil, fmt.Sprintf("more than %.0f %% of the trials of %s are invalid: %s: %s", 100*stat.MaxDiscarded, t.Target, t.Findings[k].Rule, t.Findings[k].Evidence), nil
+		}
 	}
 	if d, err := pairing.LogRatios(r.Targets[0].Name, r.Targets[1].Name); err == nil {
-		return d, nil
+		return d, "", nil
 	}
-	return nil, nil // usually no round is valid
+	return nil, "", nil // usually no round is valid
 }
 
 // without describes the result of a search that found no slowdown, or could not decide whether the bad version is

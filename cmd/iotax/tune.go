@@ -26,6 +26,7 @@ import (
 	"iotax/internal/store"
 	"iotax/internal/terminal"
 	"iotax/internal/tune"
+	"iotax/stat"
 )
 
 // tuneRounds is the default for the rounds of the final comparison. Its maximum also limits the screening.
@@ -371,12 +372,11 @@ func (t *tuning) plan(combos []tune.Combo, rounds int) *plan.Plan {
 	return &p
 }
 
-// rows returns the measurements of the runs of a step, one row for each combination. It skips runs that are not in the
-// store.
+// rows returns the measurements of the runs of a step, one row for each combination, without the invalid trials. It
+// skips runs that are not in the store.
 func (t *tuning) rows(ctx context.Context, combos []tune.Combo, runs []string) ([]tune.Row, error) {
 	rows := make([]tune.Row, len(combos))
-	good, cached := make([]int, len(combos)), make([]int, len(combos))
-	evidence := make([]string, len(combos))
+	good := make([]int, len(combos))
 	names := make([]string, len(combos))
 	for i, c := range combos {
 		names[i] = t.matrix.target(c).Name
@@ -407,9 +407,8 @@ func (t *tuning) rows(ctx context.Context, combos []tune.Combo, runs []string) (
 				continue
 			}
 			good[i]++
-			if k := slices.IndexFunc(trial.Findings, byCache); k >= 0 {
-				cached[i]++
-				evidence[i] = trial.Findings[k].Evidence
+			if slices.ContainsFunc(trial.Findings, isInvalid) {
+				continue
 			}
 			rounds[trial.Round][i] = math.Log(v.Value)
 			if v.Better == iotax.Down {
@@ -443,21 +442,60 @@ func (t *tuning) rows(ctx context.Context, combos []tune.Combo, runs []string) (
 			}
 		}
 	}
+	found, err := t.invalid(ctx, names)
+	if err != nil {
+		return nil, err
+	}
 	for i := range rows {
+		why, bad := found[names[i]]
 		switch {
 		case rows[i].Wrong != "" || len(rows[0].D) == 0:
 		case good[i] == 0:
 			rows[i].Wrong, rows[i].Why = tune.Failed, "no trial has "+t.metric+": iotax show "+runs[len(runs)-1]
-		case 2*cached[i] > good[i]:
-			rows[i].Wrong, rows[i].Why = tune.Cached, "a cache answered, not the device: "+evidence[i]
+		case bad && byCache(why):
+			rows[i].Wrong, rows[i].Why = tune.Cached, "a cache answered, not the device: "+why.Evidence
+		case bad:
+			rows[i].Wrong, rows[i].Why = tune.Failed, "its trials are invalid: "+why.Rule+": "+why.Evidence
 		}
 	}
 	return rows, nil
 }
 
-// byCache reports whether a finding means that a cache did a trial's I/O instead of the device.
+// invalid returns a finding for each target that has too many invalid trials. It counts the trials of all steps so far,
+// because a step may have only two rounds.
+func (t *tuning) invalid(ctx context.Context, targets []string) (map[string]iotax.Finding, error) {
+	valid, bad, last := map[string]int{}, map[string]int{}, map[string]iotax.Finding{}
+	for _, step := range t.state.Steps[:t.step] {
+		for _, id := range step.Runs {
+			for trial, err := range t.db.Each(ctx, id, store.Brief) {
+				if errors.Is(err, store.ErrNotFound) {
+					break
+				} else if err != nil {
+					return nil, err
+				}
+				if trial.Err != "" || trial.Discarded != "" || !slices.Contains(targets, trial.Target) {
+					continue
+				}
+				valid[trial.Target]++
+				if k := slices.IndexFunc(trial.Findings, isInvalid); k >= 0 {
+					bad[trial.Target]++
+					last[trial.Target] = trial.Findings[k]
+				}
+			}
+		}
+	}
+	maps.DeleteFunc(last, func(target string, _ iotax.Finding) bool {
+		return float64(bad[target]) <= stat.MaxDiscarded*float64(valid[target])
+	})
+	return last, nil
+}
+
+// isInvalid reports whether a finding makes the numbers of a trial invalid.
+func isInvalid(f iotax.Finding) bool { return f.Severity == iotax.Invalid }
+
+// byCache reports whether an invalid finding means that a cache did a trial's I/O instead of the device.
 func byCache(f iotax.Finding) bool {
-	return f.Severity == iotax.Invalid && slices.Contains([]string{rules.CacheServed.ID, rules.WriteAbsorbed.ID, rules.LineRateExceeded.ID}, f.Rule)
+	return slices.Contains([]string{rules.CacheServed.ID, rules.WriteAbsorbed.ID, rules.LineRateExceeded.ID}, f.Rule)
 }
 
 // A tuneChange is a key of the plan with its old and new value.

@@ -2,15 +2,22 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"iotax"
 	"iotax/internal/kinds"
+	"iotax/internal/leftover"
 	"iotax/internal/plan"
+	"iotax/internal/rules"
+	"iotax/internal/store"
 	"iotax/internal/tune"
 )
 
@@ -71,6 +78,86 @@ func TestTuneStepPlan(t *testing.T) {
 		}
 		if again, err := plan.Parse("p.yaml", text, kinds.All()); err != nil || again.Measure.Rounds != (plan.Rounds{Min: 2, Max: 2}) {
 			t.Errorf("%s: %v, from\n%s", measure, err, text)
+		}
+	}
+}
+
+// tenRounds returns a store with the run "s": ten rounds of the workload "w" at the targets "a" and "b".
+func tenRounds(t *testing.T, trial func(target string, round int) (iops float64, found []iotax.Finding)) *store.Store {
+	_, db := storeOf(t, nil, leftover.Runner{})
+	r := &iotax.Run{ID: "s", Status: iotax.Done, Baseline: "a", Plan: []byte("x"), Start: time.Now(),
+		Targets: []iotax.TargetInfo{{Name: "a"}, {Name: "b"}}, Workloads: []iotax.WorkloadInfo{{Name: "w", Metrics: []string{"read.iops"}}}}
+	if err := db.Create(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 10 {
+		for i, target := range []string{"a", "b"} {
+			x := &iotax.Trial{Run: "s", Target: target, Workload: "w", Round: round, Seq: 2*round + i, Start: time.Now()}
+			iops, found := trial(target, round)
+			x.Values, x.Findings = []iotax.Value{{Name: "read.iops", Value: iops, Unit: iotax.PerSecond, Better: iotax.Up}}, found
+			if err := db.Append(t.Context(), x); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return db
+}
+
+// tune leaves single invalid trials out. It refuses a combination with too many of them.
+func TestTuneInvalid(t *testing.T) {
+	cached := iotax.Finding{Rule: rules.CacheServed.ID, Severity: iotax.Invalid, Evidence: "too fast"}
+	for _, c := range []struct {
+		found []iotax.Finding
+		bad   int
+		wrong tune.Wrong
+		why   string
+	}{
+		{[]iotax.Finding{cached}, 2, "", ""},
+		{[]iotax.Finding{cached}, 3, tune.Cached, "a cache answered, not the device: too fast"},
+		{[]iotax.Finding{{Rule: "data-lost", Severity: iotax.Invalid, Evidence: "gone"}}, 3, tune.Failed, "its trials are invalid: data-lost: gone"},
+		{[]iotax.Finding{{Rule: "x", Severity: iotax.Warning}}, 10, "", ""},
+	} {
+		db := tenRounds(t, func(target string, round int) (float64, []iotax.Finding) {
+			if target == "b" && round < c.bad {
+				return 100, c.found
+			}
+			return 100, nil
+		})
+		combos := []tune.Combo{{0}, {1}}
+		m := &matrix{targets: map[string]plan.Target{fmt.Sprint(combos[0]): {Name: "a"}, fmt.Sprint(combos[1]): {Name: "b"}}}
+		tuned := &tuning{matrix: m, metric: "read.iops", db: db, state: tuneState{Steps: []tuneStep{{Runs: []string{"gone", "s"}}}}, step: 1}
+		rows, err := tuned.rows(t.Context(), combos, []string{"gone", "s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := 0
+		for _, x := range rows[1].D {
+			if math.IsNaN(x) {
+				out++
+			}
+		}
+		want := 0
+		if c.found[0].Severity == iotax.Invalid {
+			want = c.bad
+		}
+		if rows[0].Wrong != "" || rows[1].Wrong != c.wrong || rows[1].Why != c.why || out != want {
+			t.Errorf("%d of %v: %q %q, %d left out", c.bad, c.found, rows[1].Wrong, rows[1].Why, out)
+		}
+	}
+}
+
+// bisect leaves single invalid trials out. It uses no round of a run with too many of them.
+func TestBisectInvalid(t *testing.T) {
+	for bad, want := range map[int]string{0: "10 ", 2: "8 ", 3: "0 more than 20 % of the trials of b are invalid: cache-served: too fast"} {
+		db := tenRounds(t, func(target string, round int) (float64, []iotax.Finding) {
+			if target == "b" && round < bad {
+				return 1000, []iotax.Finding{{Rule: rules.CacheServed.ID, Severity: iotax.Invalid, Evidence: "too fast"}}
+			}
+			return 100, nil
+		})
+		d, invalid, err := bisectRatios(t.Context(), db, "s")
+		if got := fmt.Sprint(len(d), " ", invalid); err != nil || got != want {
+			t.Errorf("%d: %s, %v, want %s", bad, got, err, want)
 		}
 	}
 }
