@@ -81,11 +81,18 @@ func (s *Archive) Validate() error {
 	if s.Timeout <= 0 {
 		bad("timeout", "it must be more than nothing")
 	}
+	if own := newArchive().(*Archive); s.File != "" && (s.Files != own.Files || s.Directories != own.Directories || s.Size != own.Size) {
+		errs = append(errs, &plan.FieldError{Field: "file", Msg: "files, directories and size are those of the archive in the file", Hint: "leave them out, or leave file out"})
+	}
 	return errors.Join(errs...)
 }
 
-// Scale multiplies the number of files, the number of directories and the total size by a factor.
+// Scale multiplies the number of files, the number of directories and the total size by a factor. It does not apply to
+// an archive in a file.
 func (s *Archive) Scale(by float64) {
+	if s.File != "" {
+		return
+	}
 	s.Files = max(1, int(float64(s.Files)*by))
 	s.Directories = max(1, int(float64(s.Directories)*by))
 	s.Size = max(plan.Size(s.Files), plan.Size(float64(s.Size)*by))

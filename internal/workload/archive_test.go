@@ -18,6 +18,7 @@ import (
 	"iotax"
 	"iotax/internal/agent"
 	"iotax/internal/machine/host"
+	"iotax/internal/plan"
 	"iotax/internal/testenv/worktest"
 )
 
@@ -357,6 +358,20 @@ func TestArchiveSpec(t *testing.T) {
 		{Files: 1, Directories: 0, Size: 1, Timeout: 1}, {Files: 1, Directories: 1, Size: 1}} {
 		if bad.Validate() == nil {
 			t.Errorf("%+v is accepted", bad)
+		}
+	}
+	for what, change := range map[string]func(*Archive){
+		"":            func(a *Archive) { a.Scale(0.1) },
+		"files":       func(a *Archive) { a.Files = 5000 },
+		"directories": func(a *Archive) { a.Directories = 100 },
+		"size":        func(a *Archive) { a.Size = 1 << 30 },
+	} {
+		a := newArchive().(*Archive)
+		a.File = "a.tar"
+		change(a)
+		var f *plan.FieldError
+		if err := a.Validate(); (what == "") != (err == nil) || err != nil && (!errors.As(err, &f) || f.Field != "file") {
+			t.Errorf("%q with a file: %v", what, err)
 		}
 	}
 	s := newArchive().(*Archive)

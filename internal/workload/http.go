@@ -65,6 +65,9 @@ func (s *HTTP) Validate() error {
 	if s.Size < 1 || s.Size > 1<<34 {
 		bad("size", "", "%v is not a size from 1B to 16GiB", s.Size)
 	}
+	if own := newHTTP().(*HTTP); s.URL != "" && (s.Files != own.Files || s.Size != own.Size) {
+		bad("url", "leave files and size out, or leave url out", "iotax makes no files for a URL that exists")
+	}
 	return errors.Join(append(errs, plan.CheckTimes(s.Times))...)
 }
 
@@ -79,8 +82,12 @@ func (s *HTTP) metrics() []metric.Metric {
 		metric.Of(iotax.RatioUnit, iotax.Down, "http.errors", "share of the requests that failed"))
 }
 
-// Scale multiplies the size of the files by a factor.
-func (s *HTTP) Scale(by float64) { s.Size = max(1, plan.Size(float64(s.Size)*by)) }
+// Scale multiplies the size of the files by a factor. It does not apply to a URL.
+func (s *HTTP) Scale(by float64) {
+	if s.URL == "" {
+		s.Size = max(1, plan.Size(float64(s.Size)*by))
+	}
+}
 
 // sizes returns the size of each file in bytes, by name.
 func (s *HTTP) sizes() map[string]int64 {

@@ -19,9 +19,11 @@ import (
 
 func web(spec func(*HTTP)) *HTTP {
 	s := newHTTP().(*HTTP)
-	s.Workers, s.Size = 4, 1<<20
+	s.Workers = 4
 	if spec != nil {
 		spec(s)
+	} else {
+		s.Size = 1 << 20
 	}
 	return s
 }
@@ -175,10 +177,15 @@ func TestHTTPThatFails(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > 30*time.Second {
 		t.Errorf("a cancelled load: %v after %v", err, time.Since(begun))
 	}
-	for _, bad := range []func(*HTTP){func(s *HTTP) { s.URL = "ftp://x" }, func(s *HTTP) { s.Workers = 0 }, func(s *HTTP) { s.Rate = -1 }, func(s *HTTP) { s.Files = 0 }, func(s *HTTP) { s.Size = 0 }} {
+	for _, bad := range []func(*HTTP){func(s *HTTP) { s.URL = "ftp://x" }, func(s *HTTP) { s.Workers = 0 }, func(s *HTTP) { s.Rate = -1 }, func(s *HTTP) { s.Files = 0 }, func(s *HTTP) { s.Size = 0 },
+		func(s *HTTP) { s.URL, s.Files = "http://h/f", 3 }, func(s *HTTP) { s.URL, s.Size = "http://h/f", 1<<20 }} {
 		if web(bad).Validate() == nil {
 			t.Errorf("%+v is accepted", web(bad))
 		}
+	}
+	scaled := web(func(s *HTTP) { s.URL = "http://h/f"; s.Scale(0.1) })
+	if err := scaled.Validate(); err != nil {
+		t.Errorf("a plan that is scaled: %v", err)
 	}
 }
 

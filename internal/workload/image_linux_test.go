@@ -189,6 +189,9 @@ func TestMaterialise(t *testing.T) {
 	if err := spec("nbdcopy", false, "/tmp/..").Validate(); err == nil || !strings.Contains(err.Error(), "/ itself is never used") {
 		t.Errorf("got %v", err)
 	}
+	if err := spec("qemu-img", true, path).Validate(); err == nil || !strings.Contains(err.Error(), "tool") {
+		t.Errorf("a tool for a lazy copy: %v", err)
+	}
 	// If an export does not answer reads, iotax aborts the copy and ends the server of the overlay.
 	for _, lazy := range []bool{false, true} {
 		spec := spec("nbdcopy", lazy, path)

@@ -60,6 +60,9 @@ func (s *Materialise) Validate() error {
 	if s.Tool != "nbdcopy" && s.Tool != "qemu-img" {
 		return &plan.FieldError{Field: "tool", Msg: fmt.Sprintf("%q is not known", s.Tool), Hint: "nbdcopy or qemu-img"}
 	}
+	if s.Lazy && s.Tool != newMaterialise().(*Materialise).Tool {
+		return &plan.FieldError{Field: "tool", Msg: "does not apply to a lazy copy, which QEMU's overlay makes", Hint: "leave tool or lazy out"}
+	}
 	if s.Size < 0 {
 		return &plan.FieldError{Field: "size", Msg: "is negative"}
 	}

@@ -66,6 +66,9 @@ func (s *App) Validate() error {
 	} else if !strings.Contains(s.Run, "{port}") && s.Run != "" {
 		err = errors.Join(err, &plan.FieldError{Field: "run", Msg: "it is not known when the program is ready", Hint: "write {port} in its arguments where the port belongs, or give ready: the text that it prints"})
 	}
+	if s.Ready != "" && s.Path != NewApp().(*App).Path {
+		err = errors.Join(err, &plan.FieldError{Field: "path", Msg: "iotax sends no request to a program with ready:", Hint: "leave path or ready out"})
+	}
 	if !strings.HasPrefix(s.Path, "/") {
 		err = errors.Join(err, &plan.FieldError{Field: "path", Msg: fmt.Sprintf("%q does not begin with /", s.Path)})
 	}

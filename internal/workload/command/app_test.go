@@ -92,7 +92,8 @@ func TestAppThatFails(t *testing.T) {
 	if _, err := worktest.Attempt(t, worktest.Made(t, AppKind, appOf("server {port}", nil)), worktest.Target(boxed{far{host.Local(), 0}}, t.TempDir())); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--network=host") {
 		t.Errorf("a container without a way to its ports: %v", err)
 	}
-	for _, bad := range []*App{appOf("server", nil), appOf("", nil), appOf("server {port}", func(s *App) { s.Path = "x" }), appOf("server", func(s *App) { s.Ready = "(" })} {
+	for _, bad := range []*App{appOf("server", nil), appOf("", nil), appOf("server {port}", func(s *App) { s.Path = "x" }), appOf("server", func(s *App) { s.Ready = "(" }),
+		appOf("server", func(s *App) { s.Ready, s.Path = "ready", "/health" })} {
 		var fe *plan.FieldError
 		if err := bad.Validate(); !errors.As(err, &fe) {
 			t.Errorf("%+v: %v", bad, err)

@@ -223,9 +223,9 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 		return err
 	}
 	if t.Machine.Caps().RunOnConsole != nil {
-		if s.Shell || s.Setup+s.Prepare+s.Conclude+s.Cleanup != "" || len(s.Env)+len(s.Status) > 0 {
-			return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: errors.New("the guest has no shell, and no other commands"),
-				Hint: "leave out shell, setup, prepare, conclude, cleanup, env and status"}
+		if s.Shell || s.Setup+s.Prepare+s.Conclude+s.Cleanup+s.Directory != "" || len(s.Env)+len(s.Status) > 0 {
+			return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: errors.New("the guest has no shell, no other commands and no directory"),
+				Hint: "leave out shell, setup, prepare, conclude, cleanup, directory, env and status"}
 		}
 		return nil
 	}

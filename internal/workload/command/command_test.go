@@ -22,6 +22,25 @@ func commandOf(run string) *Command {
 	return s
 }
 
+// mute is a machine without a shell.
+type mute struct{ iotax.Machine }
+
+func (mute) Caps() iotax.MachineCaps {
+	return iotax.MachineCaps{RunOnConsole: func(context.Context, []string) (iotax.ConsoleRun, error) { return iotax.ConsoleRun{}, nil }}
+}
+
+// The command of a console guest has no working directory.
+func TestCommandOnConsole(t *testing.T) {
+	s, at := commandOf("true"), worktest.Target(mute{host.Local()}, "/")
+	if err := worktest.Made(t, Kind, s).Check(t.Context(), at); err != nil {
+		t.Error(err)
+	}
+	s.Directory = "/srv"
+	if err := worktest.Made(t, Kind, s).Check(t.Context(), at); err == nil || !strings.Contains(err.Error(), "directory") {
+		t.Errorf("with a directory: %v", err)
+	}
+}
+
 func TestCommand(t *testing.T) {
 	dir := t.TempDir()
 	s := commandOf(`sh -c 'sleep 0.2; echo progress 1 tps; echo "found $(ls "$1") at 1,234.5 tps"; echo took 250ms >&2' sh {dir}`)

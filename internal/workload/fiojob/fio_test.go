@@ -769,7 +769,11 @@ func TestInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := open(t, "size", "1MiB")
-	w.spec.Install = true
+	w.spec.Install, w.spec.Binary = true, fioPath
+	if err := w.Check(worktest.CtxFor(t), worktest.Target(m, worktest.OnDisk(t))); err == nil || !strings.Contains(err.Error(), "install") {
+		t.Errorf("a binary that would be installed: %v", err)
+	}
+	w.spec.Binary = ""
 	tg := worktest.Target(m, worktest.OnDisk(t))
 	if err := w.Check(worktest.CtxFor(t), tg); err != nil {
 		t.Fatal(err)

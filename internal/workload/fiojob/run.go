@@ -113,6 +113,9 @@ func (j *fioJob) provide(ctx context.Context, m iotax.Machine, s task.Survey, bi
 	if binary == "" {
 		return support.Provide(ctx, m, s, j.spec.Install, j.env)
 	}
+	if j.spec.Install && binary == j.spec.Binary { // a binary with a label may be empty on another machine
+		return support.Tool{}, &iotax.Error{Op: "find fio on", On: m.String(), Err: errors.New("install: does not apply to a job that names its binary:"), Hint: "leave binary or install out"}
+	}
 	found, err := identify(ctx, m, binary)
 	if err != nil {
 		return support.Tool{}, err
