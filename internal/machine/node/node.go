@@ -54,16 +54,30 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// borrowed counts the open nodes of each lab that this process made for a run. It is keyed by the lab's name.
+// borrowed holds the labs that this process made for a run, by the lab's name: the number of open nodes of each, and
+// the name in the plan that it was made for.
 var borrowed = struct {
 	sync.Mutex
 	users map[string]int
-}{users: map[string]int{}}
+	plan  map[string]string
+}{users: map[string]int{}, plan: map[string]string{}}
+
+// suits returns an error if the links of l have another rate than the plan gives.
+func (s *Spec) suits(l *lab.Lab, o kind.Options) error {
+	if l.Rate == s.Rate {
+		return nil
+	}
+	return &iotax.Error{Op: "open machine", On: o.Name, Err: fmt.Errorf("the links of the lab %s have the rate %v, and not %v", l.Name, l.Rate, s.Rate),
+		Hint: "give all nodes of the plan the rate of the lab"}
+}
 
 // findLab returns the lab with the spec's name. If that lab is not up, it returns the lab made for the run, and ours is
 // true. The first call makes that lab.
 func findLab(ctx context.Context, s *Spec, o kind.Options) (l *lab.Lab, ours bool, err error) {
 	l, err = lab.Get(s.Lab)
+	if err == nil && s.Rate != defaultRate {
+		err = s.suits(l, o)
+	}
 	if err == nil {
 		return l, false, lab.Look(l)
 	}
@@ -74,7 +88,13 @@ func findLab(ctx context.Context, s *Spec, o kind.Options) (l *lab.Lab, ours boo
 	// directory, which is unique.
 	name := "r" + strings.TrimPrefix(filepath.Base(o.WorkDir), "iotax-")
 	if borrowed.users[name] > 0 {
-		l, err = lab.Get(name)
+		if made := borrowed.plan[name]; made != s.Lab {
+			return nil, false, &iotax.Error{Op: "open machine", On: o.Name, Err: fmt.Errorf("the lab %s is not up, and this run made its lab for the name %s", s.Lab, made),
+				Hint: "iotax lab up --name " + s.Lab + ", or use one lab in the plan"}
+		}
+		if l, err = lab.Get(name); err == nil {
+			err = s.suits(l, o)
+		}
 		return l, err == nil, err
 	}
 	o.Logf("making a lab for the run (%s)", name)
@@ -98,6 +118,7 @@ func open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 	}
 	if ours {
 		borrowed.users[l.Name]++
+		borrowed.plan[l.Name] = s.Lab
 	}
 	m := &node{lab: l, ours: ours, name: o.Name}
 	var there bool
@@ -171,6 +192,7 @@ func (n *node) leave(ctx context.Context) error {
 		return nil
 	}
 	delete(borrowed.users, n.lab.Name)
+	delete(borrowed.plan, n.lab.Name)
 	return lab.Down(ctx, n.lab.Name)
 }
 

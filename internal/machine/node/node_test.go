@@ -51,6 +51,23 @@ func TestNodesOfARun(t *testing.T) {
 	if !errors.As(err, &e) || !strings.Contains(e.Error(), "node07") || e.Hint != "iotax lab up --nodes 7" {
 		t.Errorf("a node that the lab has not: %v", err)
 	}
+	for why, s := range map[string]Spec{"rate": {Name: "node02", Lab: "tnone", Rate: 1e9}, "tother": {Name: "node02", Lab: "tother"}} {
+		if _, err := Kind.Open(t.Context(), &s, kind.Options{Name: "other", WorkDir: work}); !errors.As(err, &e) || !strings.Contains(e.Error(), why) || e.Hint == "" {
+			t.Errorf("a node that needs another lab: %v", err)
+		}
+	}
+	// The default rate suits a lab that is up, and another rate must be the lab's.
+	for rate, fits := range map[lab.Rate]bool{defaultRate: true, 0: true, 1e9: false} {
+		m, err := Kind.Open(t.Context(), &Spec{Name: "node02", Lab: "r77aa", Rate: rate}, kind.Options{Name: "up", WorkDir: work})
+		if fits != (err == nil) || !fits && (!errors.As(err, &e) || !strings.Contains(e.Error(), "rate") || e.Hint == "") {
+			t.Errorf("rate %v in a lab of rate none: %v", rate, err)
+		}
+		if m != nil {
+			if err := m.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 	for i, m := range ms {
 		if err := m.Close(t.Context()); err != nil {
 			t.Error(err)
