@@ -12,17 +12,18 @@ import (
 
 // unbounded lists the functions that may start a command without its own deadline, with the reason.
 var unbounded = map[string]string{
-	"internal/machine/qemu/vm.go:Start":        "the guest: its boot has a deadline, its end is Close",
-	"internal/machine/qemu/virtiofsd.go:serve": "a server: it must answer within a deadline, its end is Stop",
-	"internal/guest/init_linux.go:runAlone":    "the guest's one purpose",
-	"internal/guest/root_linux.go:changeRoot":  "the program that the guest is booted for",
-	"cmd/iotax/lab.go:labExec":                 "the user's own command, on his terminal",
-	"internal/rules/lint/input/here.go:Here":   "what cannot be found out is unknown, and not an error",
-	"internal/rules/lint/input/here.go:holds":  "what cannot be found out is unknown, and not an error",
-	"internal/agent/root.go:Exec":              "functions of the agent run it, and who calls them has a deadline",
-	"internal/generate/realgit.go:*":           "functions of the agent run it, and a trial or a check has a deadline",
-	"internal/machine/ssh/transport.go:Start":  "the connection: its caller ends it, and ssh a dead one",
-	"internal/agent/enclose_linux.go:enclose":  "a session: it ends with its standard input",
+	"internal/machine/qemu/vm.go:Start":               "the guest: its boot has a deadline, its end is Close",
+	"internal/machine/qemu/virtiofsd.go:serve":        "a server: it must answer within a deadline, its end is Stop",
+	"internal/guest/init_linux.go:runAlone":           "the guest's one purpose",
+	"internal/guest/root_linux.go:changeRoot":         "the program that the guest is booted for",
+	"cmd/iotax/lab.go:labExec":                        "the user's own command, on his terminal",
+	"internal/rules/lint/input/here.go:Here":          "what cannot be found out is unknown, and not an error",
+	"internal/rules/lint/input/here.go:holds":         "what cannot be found out is unknown, and not an error",
+	"internal/agent/root.go:Exec":                     "functions of the agent run it, and who calls them has a deadline",
+	"internal/generate/realgit.go:*":                  "functions of the agent run it, and a trial or a check has a deadline",
+	"internal/machine/ssh/transport.go:Start":         "the connection: its caller ends it, and ssh a dead one",
+	"internal/agent/enclose_linux.go:enclose":         "a session: it ends with its standard input",
+	"internal/workload/fiojob/clients.go:runTogether": "a trial: the run ends it after measure.overrun",
 }
 
 // Functions that start a command on this host set a deadline, limit the captured output, and keep standard error,
