@@ -147,7 +147,7 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 		d, _, err := bisectRatios(ctx, db, id)
 		return d, err
 	}
-	iotaxVersion := version()
+	iotaxVersion, begun := version(), time.Now()
 	s.Measure = func(ctx context.Context, version, id string, enough func([]float64) string) error {
 		twin, err := bisect.Twin(p, kinds.All(), subjectless(s.State.Good), b.Of(s.State.Good), subjectless(version), b.Of(version))
 		if err == nil {
@@ -156,8 +156,15 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 		if err != nil {
 			return err
 		}
+		left := &allowance{end: begun.Add(time.Duration(p.Measure.Budget)), last: time.Now(), enough: enough}
+		if twin.Measure.Budget > 0 {
+			twin.Measure.Budget, enough = 0, left.ends // the budget is that of the whole search
+		}
 		if err := a.measureStep(ctx, db, twin, run.Options{ID: id, Version: iotaxVersion, Enough: enough}); err != nil {
 			return err
+		}
+		if left.spent && !fl.step { // git bisect run skips a version without an answer
+			return &iotax.Error{Op: "bisect", On: subjectless(version), Err: errBudgetSpent, Hint: "the same command with a larger --budget continues"}
 		}
 		_, invalid, err := bisectRatios(ctx, db, id)
 		if err == nil && invalid != "" {
@@ -198,6 +205,22 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 		return exitCode(exitIncomplete)
 	}
 	return nil
+}
+
+// An allowance ends the run of a step also if the next round would end after the budget of the search.
+type allowance struct {
+	end, last time.Time // end of the budget; when the last round ended
+	enough    func([]float64) string
+	spent     bool
+}
+
+func (a *allowance) ends(d []float64) string {
+	why, now := a.enough(d), time.Now()
+	if why == "" && now.Add(now.Sub(a.last)).After(a.end) {
+		a.spent, why = true, errBudgetSpent.Error()
+	}
+	a.last = now
+	return why
 }
 
 func (e exitCode) orNil() error {
@@ -294,7 +317,9 @@ func (a *app) search(ctx context.Context, fl *bisectFlags, p *plan.Plan, script 
 			return nil, err
 		}
 	}
-	text, err := p.YAML()
+	same := *p // without the budget, because a search may resume with another budget
+	same.Measure.Budget = 0
+	text, err := same.YAML()
 	if err != nil {
 		return nil, err
 	}

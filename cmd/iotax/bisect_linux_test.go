@@ -127,6 +127,24 @@ measure: {cold: false, ramp: 0s}
 	s.iotax(search(7, 0, "--step")...).works(t, gitAbort, "the good version contains the bad one")
 }
 
+// The budget is that of the whole search. With a larger one, the search continues at the step that the budget ended.
+func TestBisectBudget(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	commits := s.repository(3, 1)
+	s.write("tool.yaml", `
+targets: {here: {dir: a}}
+workloads: {tool: {command: {run: "{build}/tool {seed}", values: {took: 'took (?<ms>[0-9.]+)'}}}}
+measure: {cold: false, ramp: 0s, trial: 1ms}
+`)
+	search := func(more ...string) []string {
+		args := append(append([]string{}, bisected...), "tool.yaml", "--good", commits[0], "--bad", commits[2])
+		return append(append(args, more...), "--", "sh", "build.sh")
+	}
+	s.iotax(search("--budget", "1ms")...).works(t, exitError, "the budget is spent", "a larger --budget continues")
+	s.iotax(search("--budget", "1h")...).works(t, exitOK, `"first": "`+commits[1]+`"`)
+}
+
 // bisect refuses a second search in the same state directory while the first one runs.
 func TestBisectTwice(t *testing.T) {
 	s := newStage(t)
