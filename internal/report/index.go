@@ -62,20 +62,17 @@ func (x *index) Concerns(n *Note, r *Row) bool {
 
 // InvalidBy returns the first note that makes a row's own number invalid, or nil. A row of the report's sections is
 // needed, not a copy.
-func (x *index) InvalidBy(r *Row) *Note { return x.invalidBy(r, "") }
-
-func (x *index) invalidBy(r *Row, except string) *Note {
+func (x *index) InvalidBy(r *Row) *Note {
 	for _, n := range x.found {
-		if n.Severity == iotax.Invalid && n.Rule != except && x.refs[n][r] {
+		if n.Severity == iotax.Invalid && x.refs[n][r] {
 			return n
 		}
 	}
 	return nil
 }
 
-// Invalid reports whether a check found that a row's own number is invalid. It ignores notes about too many discarded
-// trials.
-func (x *index) Invalid(r *Row) bool { return x.invalidBy(r, rules.TooManyDiscarded.ID) != nil }
+// Invalid reports whether a row's own number is invalid, because of a check or because too many trials are discarded.
+func (x *index) Invalid(r *Row) bool { return x.InvalidBy(r) != nil }
 
 // atCaches lists the rules about results that came from a cache.
 var atCaches = []string{rules.CacheServed.ID, rules.WriteAbsorbed.ID, rules.LineRateExceeded.ID}

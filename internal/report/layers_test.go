@@ -53,6 +53,21 @@ func TestWaterfallVerdicts(t *testing.T) {
 	}
 }
 
+// A hop that starts or ends at a target with too many discarded trials has no verdict either.
+func TestWaterfallOfDiscarded(t *testing.T) {
+	run, trials := reporttest.Layered()
+	for _, x := range trials {
+		if x.Target == "file system" && x.Round < 3 {
+			x.Discarded = "clock-insane: 3 %"
+		}
+	}
+	for _, h := range New(run, trials).Waterfalls[0].Hops[:2] {
+		if h.Verdict != stat.NotComparable {
+			t.Errorf("%s: %q", h.To, h.Verdict)
+		}
+	}
+}
+
 // The product of the hops equals the total for any values, failures and discarded rounds, in either direction. The
 // shares of the hops add up to 1.
 func TestWaterfallMultiplies(t *testing.T) {

@@ -32,6 +32,7 @@ type CurveCell struct {
 	Latency         float64 // mean, in seconds
 	P50, P99, P99d9 float64 // in seconds
 	Late            float64 // share of the arrivals that had to wait because their source was busy
+	Invalid         string  // "cached" or "invalid"; "" for a valid result
 }
 
 // curves collects the curves of open-loop workloads, and sets Open of their sections.
@@ -57,6 +58,9 @@ func (b *builder) curves() {
 		p := CurvePoint{Workload: s.Workload, Load: load, Offered: offered}
 		for j := range s.Rows {
 			c := CurveCell{Target: s.Rows[j].Target}
+			if b.Invalid(&s.Rows[j]) {
+				c.Invalid = b.Word(&s.Rows[j], true)
+			}
 			for name, to := range map[string]*float64{direction + ".iops": &c.Done, direction + ".latency.mean": &c.Latency, direction + ".latency.p50": &c.P50,
 				direction + ".latency.p99": &c.P99, direction + ".latency.p99.9": &c.P99d9, iotax.ValueLoadLate: &c.Late} {
 				*to = b.Figure(s.Workload, &s.Rows[j], name).Estimate

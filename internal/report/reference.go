@@ -38,6 +38,7 @@ type ReferenceRow struct {
 	Ratio     *stat.Interval `json:"ratio"` // to the reference; higher is better; may be nil
 	Published PublishedCell  `json:"published"`
 	Agree     Agreement      `json:"agree,omitempty"`
+	Invalid   string         `json:"-"` // why the ratio has no Agree: "cached", "invalid" or "not comparable"; "" for valid results
 }
 
 // A PublishedCell is the published counterpart of a cell. Its value is the median over the repetitions.
@@ -55,7 +56,7 @@ const (
 	Overlap   Agreement = "agrees"     // this run's interval overlaps the published ratio or its interval
 	Above     Agreement = "loses less" // this run's ratio is better
 	Below     Agreement = "loses more" // this run's ratio is worse
-	Undecided Agreement = ""           // this run's or the published ratio is missing, or this run's ratio has no interval
+	Undecided Agreement = ""           // this run's or the published ratio is missing, or this run's ratio has no interval or is invalid
 )
 
 // holdPlanned compares the run with the reference that its plan names, if the reference is available.
@@ -236,11 +237,17 @@ func (b *referrer) rows() {
 			row := ReferenceRow{Workload: p.cell.Workload, Target: p.cell.Target, Metric: metric, Label: format.Label(metric), Unit: unit, Better: better,
 				Value:     stat.Median(counted(dots)),
 				Published: PublishedCell{Target: p.their.Target, Workload: p.their.Workload, Value: stat.Median(published)}}
+			row.Invalid = b.invalid(p.cell)
 			if p.cell.Target != b.Reference.Reference && better != iotax.Neither {
 				base, _, _ := b.values(Cell{b.Reference.Reference, p.cell.Workload}, metric)
 				row.Ratio = b.ratio(base, dots, better)
 				row.Published.Ratio = theirRatio(b.theirs[referenceKey{p.their.Workload, b.Reference.Theirs, theirs[i]}], published, better)
-				row.Agree = agree(row.Ratio, row.Published.Ratio)
+				if row.Invalid == "" && b.invalid(Cell{b.Reference.Reference, p.cell.Workload}) != "" {
+					row.Invalid = string(stat.NotComparable)
+				}
+				if row.Invalid == "" {
+					row.Agree = agree(row.Ratio, row.Published.Ratio)
+				}
 			}
 			b.Reference.Rows = append(b.Reference.Rows, row)
 		}
@@ -248,6 +255,17 @@ func (b *referrer) rows() {
 			b.unmatched = append(b.unmatched, p.cell.String())
 		}
 	}
+}
+
+// invalid returns "cached" or "invalid" if the cell's own numbers are invalid.
+func (b *referrer) invalid(c Cell) string {
+	for i := range b.Sections {
+		s := &b.Sections[i]
+		if r := s.Row(c.Target); s.Workload == c.Workload && r != nil && b.Invalid(r) {
+			return b.Word(r, true)
+		}
+	}
+	return ""
 }
 
 // singles adds rows for the figures that the plan maps individually. These rows have no ratio, because a single figure
@@ -268,7 +286,7 @@ func (b *referrer) singles() {
 			b.single[Cell{k.target, k.workload}] = true
 			b.unmatched = slices.DeleteFunc(b.unmatched, func(c string) bool { return c == cell.String() })
 			b.Reference.Rows = append(b.Reference.Rows, ReferenceRow{Workload: o[1], Target: o[0], Metric: o[2], Label: format.Label(o[2]), Unit: unit, Better: better,
-				Value:     stat.Median(counted(dots)),
+				Value: stat.Median(counted(dots)), Invalid: b.invalid(cell),
 				Published: PublishedCell{Target: k.target, Workload: k.workload, Value: stat.Median(b.theirs[k])}})
 		}
 	}

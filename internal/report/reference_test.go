@@ -8,6 +8,7 @@ import (
 
 	"iotax"
 	"iotax/internal/published"
+	"iotax/internal/report/format"
 	"iotax/internal/testenv/reporttest"
 	"iotax/stat"
 )
@@ -32,6 +33,22 @@ func TestReference(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(b.Notes, " "), "nothing like host disk") {
 		t.Errorf("%q", b.Notes)
+	}
+}
+
+// An invalid result on either side agrees with no published ratio.
+func TestReferenceOfInvalid(t *testing.T) {
+	for invalid, want := range map[string]string{"guest 9p": format.Cached, "sshfs": string(stat.NotComparable)} {
+		run, trials := reporttest.Mounts()
+		for _, x := range trials {
+			if x.Target == invalid {
+				x.Findings = []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 %"}}
+			}
+		}
+		rows := New(run, trials).Reference.Rows
+		if rows[1].Agree != Undecided || rows[1].Invalid != want || rows[2].Agree == Undecided != (invalid == "sshfs") {
+			t.Errorf("%s: %+v", invalid, rows)
+		}
 	}
 }
 

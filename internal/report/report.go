@@ -648,23 +648,17 @@ func (b *builder) spreadBaseline(s *Section) {
 			continue
 		}
 		bd := info(base.Target).Durability
-		baseBad, baseDiscarded := b.Invalid(base), b.tooManyDiscarded(Cell{base.Target, s.Workload})
 		if d := info(r.Target).Durability; d != bd && d != "" && bd != "" {
 			r.Verdict = stat.NotRanked
 			b.note(r, rules.DurabilityDiffers.Found(iotax.AboutTarget(r.Target), "what a flush promises here (%s) is not what it promises on %s (%s)", d, base.Target, bd), Item{Cells: []Cell{{Target: r.Target}}})
 		}
-		if baseBad || b.Invalid(r) {
+		if b.Invalid(base) || b.Invalid(r) {
 			r.Verdict = stat.NotComparable
-			if baseBad {
-				b.blame(base, r)
-			}
 		}
-		if baseDiscarded || b.tooManyDiscarded(Cell{r.Target, s.Workload}) {
+		if b.tooManyDiscarded(Cell{base.Target, s.Workload}) || b.tooManyDiscarded(Cell{r.Target, s.Workload}) {
 			r.Verdict = stat.TooManyDiscarded
-			if baseDiscarded {
-				b.blame(base, r)
-			}
 		}
+		b.blame(base, r)
 	}
 }
 

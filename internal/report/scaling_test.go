@@ -19,6 +19,15 @@ func TestScaling(t *testing.T) {
 			t.Errorf("%d clients: %+v, want %v", points[i].Clients, got, want)
 		}
 	}
+	run, trials := reporttest.Clients(.005)
+	for _, x := range trials {
+		if x.Target == "store clients=2" && x.Round < 3 {
+			x.Discarded = "clock-insane: 3 %"
+		}
+	}
+	if s := New(run, trials).Scalings; len(s) != 1 || len(s[0].Points) != 2 {
+		t.Errorf("with too many discarded trials: %+v", s)
+	}
 	if n := New(reporttest.RunOf(8, reporttest.ReadMetrics, reporttest.Reads("disk", 1, nil))).Scalings; n != nil {
 		t.Errorf("no clients: %+v", n)
 	}

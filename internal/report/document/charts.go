@@ -530,7 +530,7 @@ func curveChart(c report.Curve, title string, hues map[string]int) block.Chart {
 		p99 := chart.Line{Hue: hues[name], Second: true}
 		for _, pt := range c.Points {
 			for _, cell := range pt.Cells {
-				if cell.Target != name || !(cell.Latency > 0) {
+				if cell.Target != name || !(cell.Latency > 0) || cell.Invalid != "" {
 					continue
 				}
 				mean.Points = append(mean.Points, chart.Point{X: pt.Offered, Y: cell.Latency,

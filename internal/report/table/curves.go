@@ -56,7 +56,7 @@ func WaterfallFoot(w report.Waterfall, counted string) string {
 	return s + "."
 }
 
-// Curve returns a table of latency by load. It omits targets whose rate of completed I/Os is unknown.
+// Curve returns a table of latency by load, with the share of late arrivals and a mark at invalid results. It omits targets whose rate of completed I/Os is unknown.
 func Curve(c report.Curve) block.Table {
 	var job []string
 	for w := range strings.FieldsSeq(format.Clean(c.Job)) {
@@ -65,8 +65,8 @@ func Curve(c report.Curve) block.Table {
 		}
 	}
 	out := block.Table{Title: "Load and latency · " + strings.Join(job, " ") + ", open loop: latency counts from the intended time",
-		Head: []string{"offered IOPS", "target", "done", "mean", "p50", "p99", "p99.9"}, Wraps: []int{1},
-		Right: []int{0, 2, 3, 4, 5, 6}, Least: 4}
+		Head: []string{"offered IOPS", "target", "done", "mean", "p50", "p99", "p99.9", "late", ""}, Wraps: []int{1},
+		Right: []int{0, 2, 3, 4, 5, 6, 7}, Least: 4}
 	for _, p := range c.Points {
 		offered := format.Number(format.Lone(p.Offered), iotax.PerSecond)
 		if p.Load != "" {
@@ -80,11 +80,15 @@ func Curve(c report.Curve) block.Table {
 			for _, v := range []float64{cell.Latency, cell.P50, cell.P99, cell.P99d9} {
 				row = append(row, format.Number(format.Lone(v), iotax.Seconds))
 			}
-			out.Rows = append(out.Rows, block.Words(row...))
+			late := ""
+			if !math.IsNaN(cell.Late) {
+				late = format.Number(format.Lone(cell.Late), iotax.RatioUnit)
+			}
+			out.Rows = append(out.Rows, block.Words(append(row, late, cell.Invalid)...))
 			offered = "" // only in the first row of the point
 		}
 	}
-	return out
+	return out.Filled(7, 8)
 }
 
 // Scaling returns a table of the metric for each number of clients. The column "each" is the speed of a single client

@@ -151,6 +151,23 @@ func TestDirections(t *testing.T) {
 	}
 }
 
+func TestCurveRows(t *testing.T) {
+	run, trials := reporttest.Loaded()
+	if head := Curve(report.New(run, trials).Curves[0]).Head; head[len(head)-1] != "p99.9" {
+		t.Errorf("%q", head)
+	}
+	for _, x := range trials {
+		x.Values = append(x.Values, iotax.Value{Name: "load.late", Value: .04, Unit: iotax.RatioUnit, Better: iotax.Down})
+		if x.Target == "guest" && x.Facts["load"] == "30 %" {
+			x.Findings = []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 %"}}
+		}
+	}
+	c := Curve(report.New(run, trials).Curves[0])
+	if rows := texts(c); c.Head[7] != "late" || rows[0][7] != "4.0 %" || rows[0][8] != "" || rows[1][8] != format.Cached || rows[3][8] != "" {
+		t.Errorf("%q %q", c.Head, rows)
+	}
+}
+
 func TestScalingRows(t *testing.T) {
 	r := report.New(reporttest.Clients(.005))
 	rows := texts(Scaling(r.Scalings[0]))

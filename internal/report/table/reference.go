@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -27,7 +28,7 @@ func ReferenceTitle(b *report.Reference) string {
 func Reference(b *report.Reference) []block.Table {
 	g := block.Table{Head: []string{"target", "ratio here", "published", "", "here", "published"}, Wraps: []int{0},
 		Right: []int{1, 2, 4, 5}, Least: 4}
-	alone := block.Table{Head: []string{"workload", "target", "here", "published"}, Wraps: []int{0, 1}, Right: []int{2, 3}, Least: 4}
+	alone := block.Table{Head: []string{"workload", "target", "here", "published", ""}, Wraps: []int{0, 1}, Right: []int{2, 3}, Least: 4}
 	last := ""
 	for _, row := range together(b) {
 		ratio := func(i *stat.Interval) string {
@@ -42,16 +43,16 @@ func Reference(b *report.Reference) []block.Table {
 		workload := format.Subject(row.Workload, row.Label)
 		here, published := format.Number(row.Value, row.Unit), format.Number(row.Published.Value, row.Unit)
 		if row.Ratio == nil && row.Published.Ratio == nil && row.Target != b.Reference {
-			alone.Rows = append(alone.Rows, block.Words(workload, row.Target, here, published))
+			alone.Rows = append(alone.Rows, block.Words(workload, row.Target, here, published, row.Invalid))
 			continue
 		}
-		line := block.Words("  "+row.Target, ratio(row.Ratio), ratio(row.Published.Ratio), string(row.Agree), here, published)
+		line := block.Words("  "+row.Target, ratio(row.Ratio), ratio(row.Published.Ratio), cmp.Or(row.Invalid, string(row.Agree)), here, published)
 		if workload != last {
 			last, line.Heading = workload, workload
 		}
 		g.Rows = append(g.Rows, line)
 	}
-	return slices.DeleteFunc([]block.Table{g, alone}, func(g block.Table) bool { return g.Rows == nil })
+	return slices.DeleteFunc([]block.Table{g, alone.Filled(4)}, func(g block.Table) bool { return g.Rows == nil })
 }
 
 // together returns the rows grouped by heading, without standard deviations.
