@@ -62,7 +62,7 @@ func TestHolmOnlyTakesBack(t *testing.T) {
 			t.Fatalf("%d comparisons, counted %d", family, rep.Protocol.Comparisons)
 		}
 	})
-	if undone == 0 {
+	if undone == 0 && !testing.Short() { // the few runs of -short may have none
 		t.Error("nothing was ever taken back: the test sees nothing")
 	}
 }
