@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -198,7 +197,7 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 			return err
 		}
 	}
-	if err := a.printBisection(ctx, s, r, subject); err != nil {
+	if err := a.printBisection(ctx, db, s, r, subject); err != nil {
 		return err
 	}
 	if r.Unsure || len(r.Suspects) > 0 {
@@ -407,7 +406,7 @@ func (a *app) without(s *bisect.Search, r bisect.Result) string {
 	return fmt.Sprintf("whether %s is slower than %s is not decided after %s", subjectless(bad.Version), subjectless(s.State.Good), format.Plural(bad.Rounds, "round"))
 }
 
-func (a *app) printBisection(ctx context.Context, s *bisect.Search, r bisect.Result, subject func(context.Context, string) string) error {
+func (a *app) printBisection(ctx context.Context, db *store.Store, s *bisect.Search, r bisect.Result, subject func(context.Context, string) string) error {
 	s.State.Result = r.First
 	if err := s.Save(s.State); err != nil {
 		return err
@@ -437,7 +436,11 @@ func (a *app) printBisection(ctx context.Context, s *bisect.Search, r bisect.Res
 		fmt.Fprintf(&b, "The first slow version is %s\n", subject(ctx, r.First))
 	}
 	if r.First != "" {
-		fmt.Fprintf(&b, "Slow versions are %s slower than %s [%s to %s].\n", slower(ratio.Estimate), subjectless(s.State.Good), slower(ratio.Hi), slower(ratio.Lo))
+		c, err := contrastOf(ctx, db, s.State)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "Slow versions, against %s: %s.\n", subjectless(s.State.Good), c.Interval(ratio.Interval))
 	}
 	fmt.Fprintf(&b, "%s, %s. The chance of a wrong result is at most %.0f %%.\n\n", format.Plural(len(s.State.Steps), "step"), format.Plural(rounds, "round"), 100*bisect.Alpha)
 	for _, step := range s.State.Steps {
@@ -458,10 +461,28 @@ func (a *app) printBisection(ctx context.Context, s *bisect.Search, r bisect.Res
 	return err
 }
 
-// slower formats a ratio below 1 as the increase in time for the same work.
-func slower(ratio float64) string {
-	if math.IsNaN(ratio) {
-		return "?"
+// contrastOf returns the words for the metric that the bad versions were measured by.
+func contrastOf(ctx context.Context, db *store.Store, s *bisect.State) (format.Contrast, error) {
+	for _, step := range s.Steps {
+		if step.Answer != bisect.Bad {
+			continue
+		}
+		for _, id := range step.Runs {
+			r, err := db.Get(ctx, id)
+			if errors.Is(err, store.ErrNotFound) || err == nil && len(r.Workloads) == 0 {
+				continue
+			} else if err != nil {
+				return format.Contrast{}, err
+			}
+			for t, err := range db.Each(ctx, id, store.Brief) {
+				if err != nil {
+					return format.Contrast{}, err
+				}
+				if v, ok := t.Value(r.Workloads[0].Metrics[0]); ok {
+					return format.ContrastOf(v.Name, v.Better, v.Unit), nil
+				}
+			}
+		}
 	}
-	return fmt.Sprintf("%.1f %%", 100*(1/ratio-1))
+	return format.ContrastOf("", iotax.Down, iotax.Seconds), nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
+	"iotax/internal/bisect"
 	"iotax/internal/kinds"
 	"iotax/internal/leftover"
 	"iotax/internal/plan"
@@ -159,5 +161,27 @@ func TestBisectInvalid(t *testing.T) {
 		if got := fmt.Sprint(len(d), " ", invalid); err != nil || got != want {
 			t.Errorf("%d: %s, %v, want %s", bad, got, err, want)
 		}
+	}
+}
+
+// bisect prints a slowdown as the report of the same run does: as a share of the rate.
+func TestBisectPrints(t *testing.T) {
+	db := tenRounds(t, func(target string, round int) (float64, []iotax.Finding) {
+		noise := 1 + float64(round%3)/1000
+		if target == "b" {
+			return 86 * noise, nil
+		}
+		return 100, nil
+	})
+	var out bytes.Buffer
+	s := &bisect.Search{State: &bisect.State{Good: "1", Bad: "2", Steps: []bisect.Step{{Version: "2", Answer: bisect.Bad, Runs: []string{"gone", "s"}, Rounds: 10}}}}
+	s.Save = func(*bisect.State) error { return nil }
+	s.Ratios = func(ctx context.Context, id string) ([]float64, error) {
+		d, _, err := bisectRatios(ctx, db, id)
+		return d, err
+	}
+	same := func(_ context.Context, version string) string { return version }
+	if err := (&app{out: &out}).printBisection(t.Context(), db, s, bisect.Result{First: "2"}, same); err != nil || !strings.Contains(out.String(), "Slow versions, against 1: 14 % slower") {
+		t.Errorf("%v, %s", err, &out)
 	}
 }
