@@ -60,7 +60,7 @@ type study struct {
 	targets   []string // the baseline is first
 	workloads []string
 	cells     map[[2]string][]*iotax.Trial // by target and workload
-	trials    []*iotax.Trial
+	trials    []*iotax.Trial               // with the invalid ones set aside, as in the report
 }
 
 func sort(run *iotax.Run, trials []*iotax.Trial) *study {
@@ -77,11 +77,8 @@ func sort(run *iotax.Run, trials []*iotax.Trial) *study {
 	for _, w := range run.Workloads {
 		add(&s.workloads, w.Name)
 	}
-	for _, t := range trials { // imported trials have no plan
-		if t == nil {
-			continue
-		}
-		s.trials = append(s.trials, t)
+	s.trials = stat.SetAside(slices.DeleteFunc(slices.Clone(trials), func(t *iotax.Trial) bool { return t == nil }))
+	for _, t := range s.trials { // imported trials have no plan
 		add(&s.targets, t.Target)
 		add(&s.workloads, t.Workload)
 		c := [2]string{t.Target, t.Workload}
