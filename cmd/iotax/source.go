@@ -75,7 +75,7 @@ func (pf *planFlags) add(c *cobra.Command) {
 	pf.flags = f
 	f.VarP(&pf.workloads, "workload", "w", "workloads: words such as randread-4k,seqread-1m, a job file, a fio command line, or command:CMD; for a plan or suite: names of its workloads to keep (default "+strings.Join(plan.DefaultWorkloads, ",")+")")
 	metricFlag(c, &pf.metrics, "the run continues until each is precise")
-	f.StringVar(&pf.size, "size", "", "size of the test file, as in 4GiB (default 1GiB, or the plan's)")
+	f.StringVar(&pf.size, "size", "", "size of the test file of fio workloads, as in 4GiB (default 1GiB, or the plan's)")
 	f.StringVar(&pf.image, "image", "", "image for the machines that boot one ("+strings.Join(imaged(), ", ")+"), instead of the plan's")
 	f.StringVar(&pf.nodes, "nodes", "", "nodes for the pods that name no node, one target for each: all, or names with commas between")
 	override(pf, c, "trial", or("measured window of a trial, as in 30s", d.Trial), plan.ParseDuration, func(m *plan.Measure) *plan.Duration { return &m.Trial })
@@ -501,14 +501,19 @@ func (pf *planFlags) shrink(p *plan.Plan) error {
 // leastBudget is the minimum to which --scale reduces a budget, because opening the targets takes part of the budget.
 const leastBudget = 3 * time.Minute
 
-// resize sets the size of the test file of every workload that has one.
+// resize sets the size of the test file of every fio workload.
 func (pf *planFlags) resize(p *plan.Plan) error {
 	if pf.size == "" {
 		return nil
 	}
+	if pf.scale != 1 {
+		return errors.New("--size and --scale both set the size of the test file\n  hint: leave one of them out; --trial and --budget set the time")
+	}
 	_, err := plan.ParseSize(pf.size)
+	found := false
 	for _, w := range p.Workloads {
 		if o := w.Traits().Options; o != nil && err == nil {
+			found = true
 			if err = o.Set("size", pf.size); err == nil {
 				err = stillValid(w)
 			}
@@ -516,6 +521,9 @@ func (pf *planFlags) resize(p *plan.Plan) error {
 	}
 	if err != nil {
 		return fmt.Errorf("--size: %w", err)
+	}
+	if !found {
+		return &iotax.Error{Op: "read --size", On: pf.size, Err: errors.New("only fio workloads have a test file of this size"), Hint: "leave it out, or set the size of the workload in the plan"}
 	}
 	return nil
 }

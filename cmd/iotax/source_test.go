@@ -33,7 +33,8 @@ func TestScaleOfBudget(t *testing.T) {
 	}
 }
 
-// --size refuses a file smaller than a block before the run, and --scale does not shrink a file below a block.
+// --size refuses a file smaller than a block, a plan without fio, and --scale. --scale does not shrink a file below a
+// block.
 func TestFileBelowBlock(t *testing.T) {
 	for _, c := range []struct {
 		pf   planFlags
@@ -41,6 +42,9 @@ func TestFileBelowBlock(t *testing.T) {
 		want string
 	}{
 		{planFlags{scale: 1, size: "4KiB", workloads: []string{"seqread-1m"}}, []string{"dir:/a", "dir:/b"}, "--size: change seqread-1m: size: 4KiB is less than one block of 1MiB\n  hint: "},
+		{planFlags{scale: 0.5, size: "1MiB"}, []string{"dir:/a", "dir:/b"}, "--size and --scale both set the size"},
+		{planFlags{scale: 1, size: "1MiB", workloads: []string{"command:true"}}, []string{"dir:/a", "dir:/b"}, "read --size 1MiB: only fio workloads have a test file"},
+		{planFlags{scale: 1, size: "2MiB", workloads: []string{"command:true", "randread-4k"}}, []string{"dir:/a", "dir:/b"}, ""},
 		{planFlags{scale: 0.001}, []string{"virtiofs"}, ""},
 		{planFlags{scale: 0.001}, []string{"cluster"}, ""},
 	} {
