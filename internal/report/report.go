@@ -509,10 +509,12 @@ func (b *builder) tooManyDiscarded(c Cell) bool {
 }
 
 // Values returns the values of rounds that are not discarded, in the order of Dots.
-func (r *Row) Values() []float64 {
+func (r *Row) Values() []float64 { return r.values(false) }
+
+func (r *Row) values(discarded bool) []float64 {
 	var xs []float64
 	for _, d := range r.Dots {
-		if !d.Discarded {
+		if discarded || !d.Discarded {
 			xs = append(xs, d.Value)
 		}
 	}
@@ -534,7 +536,7 @@ func (b *builder) compare(s *Section, r *Row) {
 	o := b.Options()
 	ratio := func(discarded bool) (*stat.Effect, func(float64) float64, error) {
 		if b.Run.Imported() {
-			return b.change(base, r, s.Better)
+			return b.change(base, r, s.Better, discarded)
 		}
 		var values [2][]float64
 		var tails [2][]stat.Tail
@@ -601,15 +603,15 @@ func (b *builder) compare(s *Section, r *Row) {
 		if err == nil && with != nil {
 			r.WithDiscarded = &with.Interval
 			b.note(r, rules.RoundsDiscarded.Hinting("").Found(iotax.AboutCell(r.Target, s.Workload), ""),
-				Item{Lead: fmt.Sprintf("%d of %s discarded; with discarded rounds the ratio is", n, format.Plural(n+b.Protocol.Rounds[s.Workload], "round")),
+				Item{Lead: fmt.Sprintf("%d of %s discarded; with discarded %ss the ratio is", n, format.Plural(n+b.Protocol.Rounds[s.Workload], b.Counted()), b.Counted()),
 					Detail: format.Ratio(with.Interval), Cells: []Cell{cell}})
 		}
 	}
 }
 
 // change returns the ratio of unpaired (imported) trials, and a function that returns the p value of a ratio.
-func (b *builder) change(base, r *Row, better iotax.Better) (*stat.Effect, func(float64) float64, error) {
-	x, y := base.Values(), r.Values()
+func (b *builder) change(base, r *Row, better iotax.Better, discarded bool) (*stat.Effect, func(float64) float64, error) {
+	x, y := base.values(discarded), r.values(discarded)
 	if len(x) == 0 || len(y) == 0 {
 		return nil, nil, nil
 	}

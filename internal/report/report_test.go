@@ -360,6 +360,27 @@ func TestCommonNote(t *testing.T) {
 	}
 }
 
+// The note about discarded trials of an imported run shows the ratio with all of them.
+func TestDiscardedOfImported(t *testing.T) {
+	run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat50)
+	run.Environment = map[string]string{iotax.FactOrigin: iotax.OriginImport}
+	for i, x := range trials {
+		if x.Round = i; x.Target == "b" && x.Values[0].Value > 50.5 {
+			x.Discarded = "clock-insane: 3 %"
+		}
+	}
+	r := New(run, trials)
+	b := row(t, r, "w", "m", "b")
+	if b.WithDiscarded == nil || !(b.WithDiscarded.Estimate > b.Ratio.Estimate) || b.Discarded != 1 {
+		t.Fatalf("%+v without, %+v with %d discarded trials", b.Ratio, b.WithDiscarded, b.Discarded)
+	}
+	if got := r.Findings(r.Sections[0], b); !slices.ContainsFunc(got, func(f iotax.Finding) bool {
+		return strings.HasPrefix(f.Evidence, "1 of 12 trials discarded; with discarded trials the ratio is ")
+	}) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestBrief(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain": "plain",
