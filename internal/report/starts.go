@@ -9,13 +9,16 @@ import (
 )
 
 // Starts returns the number of starts of a run (iotax.Trial.StartIndex) and what each start opened again: "machines",
-// "servers", or "" if the run has neither. A machine that is opened for each trial does not count. n is 0 if the
-// number is unknown.
+// "servers", or "" if the run has neither, or if each of its shards opened its own. A machine that is opened for each
+// trial does not count. n is 0 if the number is unknown.
 func (r *Report) Starts() (n int, of string) {
 	eachTrial := map[string]bool{}
 	for _, t := range r.Trials {
 		n = max(n, t.StartIndex)
 		eachTrial[t.Target] = eachTrial[t.Target] || t.Facts[iotax.FactMachineOpened] != ""
+	}
+	if r.Divided() {
+		return n, ""
 	}
 	for _, t := range r.Targets() {
 		switch {
@@ -27,6 +30,9 @@ func (r *Report) Starts() (n int, of string) {
 	}
 	return n, of
 }
+
+// Divided reports whether the run was divided into shards.
+func (r *Report) Divided() bool { return r.Run.Environment["shards"] != "" } // the key is run.ShardsKey
 
 // Lacks returns the unit to count in sentences about cells with the verdict TooFew: "round", "trial" or "start".
 func (r *Report) Lacks() string {

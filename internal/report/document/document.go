@@ -339,7 +339,7 @@ func steps(r *report.Report, details bool) []block.Step {
 	if len(r.Emulated()) > 0 {
 		steps = slices.Insert(steps, 0, block.Step{Name: "First", Command: "iotax doctor", About: "shows how to get KVM"})
 	}
-	divided := r.Run.Environment["shards"] != "" // the key is run.ShardsKey; a run with shards cannot be resumed by its id
+	divided := r.Divided() // a run with shards cannot be resumed by its id
 	for _, f := range r.Run.Findings {
 		command, about, ok := strings.Cut(f.Hint, " measures the rest, in ")
 		if f.Rule == rules.StoppedEarly.ID && ok && !divided {

@@ -54,14 +54,17 @@ func TestStarts(t *testing.T) {
 	for _, c := range []struct {
 		what, machine, fact, value string // of the second target
 		opened                     string // how long each of its trials took to open the machine
+		shards                     string // each shard starts its own machines
 	}{
-		{"machines", "guest", "", "", ""},
-		{"servers", "host", iotax.FactNBD, "qemu-nbd", ""},
-		{"servers", "host", iotax.FactShareType, "nfs", ""},
-		{"", "host", iotax.FactFilesystem, "ext4", ""},
-		{"", "guest", "", "", "3s"},
+		{"machines", "guest", "", "", "", ""},
+		{"servers", "host", iotax.FactNBD, "qemu-nbd", "", ""},
+		{"servers", "host", iotax.FactShareType, "nfs", "", ""},
+		{"", "host", iotax.FactFilesystem, "ext4", "", ""},
+		{"", "guest", "", "", "3s", ""},
+		{"", "guest", "", "", "", "2"},
 	} {
 		r := made(0, 1, func(run *iotax.Run, trials []*iotax.Trial) {
+			run.Environment = map[string]string{"shards": c.shards}
 			run.Targets[0].Machine, run.Targets[1].Machine, run.Targets[1].Facts = "host", c.machine, map[string]string{c.fact: c.value}
 			for _, t := range trials {
 				if t.Facts = map[string]string{}; t.Target == "guest" && c.opened != "" {
