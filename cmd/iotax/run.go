@@ -249,6 +249,9 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	if lacks != nil {
 		show.Note("%v", lacks)
 	}
+	if names := unexplained(p); len(names) > 0 {
+		show.Note("no explained trials of %s: trials of these workloads end by themselves", format.Enumerate(names, len(names), ""))
+	}
 	deps := wired.Deps(db, work, destroy, show, a.verbose)
 	share(&deps)
 	deps.Calibrate = study(deps, show).Of(p, fl.calibrate)

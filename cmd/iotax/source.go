@@ -153,7 +153,7 @@ func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, change := range []func(*plan.Plan) error{pf.adapt, pf.shrink, pf.boot, pf.pinned, pf.apply, pf.resize, pf.choose, pf.decide, schedule.CheckTrials} {
+	for _, change := range []func(*plan.Plan) error{pf.adapt, pf.shrink, pf.boot, pf.pinned, pf.apply, pf.resize, pf.choose, pf.decide, explainable, schedule.CheckTrials} {
 		if err := change(p); err != nil {
 			return nil, iotax.Usage(err)
 		}
@@ -430,6 +430,24 @@ func (pf *planFlags) apply(p *plan.Plan) error {
 		return fmt.Errorf("--precision and --to-precision have no effect on %s, which the plan or a flag fixes\n  hint: leave them out, or give the least and the most rounds without restarts, as in --rounds 6..30 --restarts 1 --protocol adaptive", format.Plural(m.Rounds.Max, "round"))
 	}
 	return nil
+}
+
+// explainable returns an error if the plan asks for explained trials, and no workload has any.
+func explainable(p *plan.Plan) error {
+	if p.Measure.Explain && len(unexplained(p)) == len(slices.DeleteFunc(slices.Clone(p.Workloads), func(w plan.Workload) bool { return w.Aside })) {
+		return &iotax.Error{Op: "explain", On: p.Name, Err: errors.New("no workload of the plan has trials of a fixed length, which explained trials need"), Hint: "leave --explain (explain: of the plan) out, or measure a fio workload"}
+	}
+	return nil
+}
+
+// unexplained returns the names of the workloads that have no explained trials: their trials end by themselves.
+func unexplained(p *plan.Plan) (names []string) {
+	for _, w := range p.Workloads {
+		if !w.Aside && p.Measure.Explain && (w.Assumed > 0 || w.Value("by_size") == "true") {
+			names = append(names, w.Name)
+		}
+	}
+	return names
 }
 
 // decide adds the expectations of the command line to those of the plan.

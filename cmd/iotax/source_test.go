@@ -120,6 +120,29 @@ func TestFalseFlags(t *testing.T) {
 	}
 }
 
+// --explain is refused if it would explain no workload.
+func TestExplainable(t *testing.T) {
+	sized := filepath.Join(t.TempDir(), "sized.yaml")
+	if err := os.WriteFile(sized, []byte("targets: {a: {dir: /a}}\nworkloads: {w: {fio: {rw: read, by_size: true}}}\nmeasure: {explain: true}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"/a /b --explain":                 "[]",
+		"/a /b -w command:true":           "[]",
+		"/a /b -w command:true --explain": "explain /a vs /b: no workload of the plan has trials of a fixed length",
+		sized:                             "explain sized: no workload",
+		sized + " --explain=false":        "[]",
+		"/a /b -w command:true -w randread-4k,git --explain": "[command:true git]",
+	} {
+		p, err := loaded(strings.Fields(args)...)
+		if err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", args, err, want)
+		} else if err == nil && fmt.Sprint(unexplained(p)) != want {
+			t.Errorf("%s: %v, want %s", args, unexplained(p), want)
+		}
+	}
+}
+
 // A suite keeps its expectations if it runs at other targets.
 func TestSuiteElsewhereExpects(t *testing.T) {
 	p, err := (&planFlags{scale: 1}).load([]string{"etcd", "dir:/a"}, nil)
