@@ -53,7 +53,7 @@ visitor logs in with it once; a script sends "Authorization: Bearer TOKEN".`,
 }
 
 func (a *app) serve(ctx context.Context, db *store.Store, listen, token string, hosts []string) error {
-	s, err := web.New(web.Options{Store: db, Version: version(), Token: token, Hosts: hosts,
+	s, err := web.New(web.Options{Store: db, Version: version(), Token: token, Hosts: append(hosts, hostname()),
 		Measure: func(r *iotax.Run) (plan.Measure, error) {
 			p, err := kinds.Saved(r)
 			if err != nil {
