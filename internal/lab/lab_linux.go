@@ -206,8 +206,9 @@ func directories(ctx context.Context, l *Lab) error {
 		if err := unix.Statfs(l.Dir, &st); err != nil {
 			return err
 		}
-		if need, free := l.Size*int64(len(l.Nodes)), int64(st.Bavail)*int64(st.Bsize); need > free {
-			return fmt.Errorf("%d nodes of %d bytes need %d bytes in %s, %d are free", len(l.Nodes), l.Size, need, l.Dir, free)
+		need, free := l.Size*int64(len(l.Nodes)), int64(st.Bavail)*st.Bsize-iotax.Reserve(int64(st.Blocks)*st.Bsize)
+		if need > free {
+			return fmt.Errorf("%d nodes of %d bytes need %d bytes in %s, %d are free without the reserve", len(l.Nodes), l.Size, need, l.Dir, free)
 		}
 	}
 	for _, n := range l.Nodes {
