@@ -176,7 +176,7 @@ var topics = []topic{
 		{"0", "A report was made, also if the run stopped at its budget or is too noisy for a verdict: the report shows it. Other commands: done."},
 		{"1", "iotax could not measure or compare anything, doctor found that something a plan needs is missing, or the command failed."},
 		{"2", "The command line or the plan is wrong. Nothing was measured."},
-		{"3", "An expectation of the run is missed (with --strict also: undecided), compare --fail-on found a cell that got worse or differs, or lint found an error."},
+		{"3", "An expectation of the run is missed (with --strict also: undecided), compare, trend or report --fail-on found what it names, or lint found an error."},
 		{"4", "With --strict: the run measured less than its plan asks for. tune and bisect: no answer is certain yet."},
 		{"125, 128", "bisect --step, for git bisect run: not decided, and an error. There 1 means that the commit is slow."},
 		{"130", "Interrupted (Ctrl-C, SIGTERM). The finished trials are saved."},
@@ -195,7 +195,8 @@ var topics = []topic{
 		{"DOCKER_HOST, DOCKER_CONTEXT, CONTAINER_HOST", "The container engine to use."},
 		{"LIMA_HOME", "Where Lima keeps its instances."},
 		{"SSH_AUTH_SOCK", "The SSH agent to use."},
-		{"AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_PROFILE", "Keys for buckets."},
+		{"AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY", "Keys for buckets."},
+		{"AWS_PROFILE", "Profile in the file of the plan key credentials."},
 	}},
 	{"files", "Files", [][2]string{
 		{"~/.local/state/iotax/iotax.db", "The default store of runs (SQLite)."},
