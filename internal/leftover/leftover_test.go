@@ -389,6 +389,41 @@ func TestRemoveKeepsNotes(t *testing.T) {
 	}
 }
 
+// A directory of which only a part could be removed keeps its marker, so that clean finds the rest.
+func TestMarkerIsRemovedLast(t *testing.T) {
+	dir := t.TempDir()
+	cmd, made, _ := runner(t, dir)
+	cmd.Process.Kill()
+	cmd.Wait()
+	items, err := Find(t.Context(), Place{Machine: host.Local(), Dirs: []string{dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(items, func(i Item) bool { return i.Name == filepath.ToSlash(made) })
+	if at < 0 {
+		t.Fatalf("%s was not found: %+v", made, items)
+	}
+	if out, err := exec.Command("chattr", "+i", made+"/data").CombinedOutput(); err != nil {
+		t.Skipf("chattr: %v: %s", err, out)
+	}
+	t.Cleanup(func() { exec.Command("chattr", "-i", made+"/data").Run() })
+	for name, remove := range map[string]func() error{"clean": func() error { return items[at].Remove(t.Context()) }, "the run": func() error { return Remove(made) }} {
+		if err := remove(); err == nil {
+			t.Errorf("%s: removing a file that cannot be removed succeeded", name)
+		}
+		if _, err := os.Stat(filepath.Join(made, Marker)); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	exec.Command("chattr", "-i", made+"/data").Run()
+	if err := items[at].Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(made); !os.IsNotExist(err) {
+		t.Errorf("%s was not removed: %v", made, err)
+	}
+}
+
 func TestRunner(t *testing.T) {
 	systems(t, testRunner)
 	for _, s := range []string{"", "1", "a.b.c@d", "1.2@x", "1.2.3"} {

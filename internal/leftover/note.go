@@ -73,20 +73,22 @@ func Remove(dir string) error {
 	if err := Busy(dir); err != nil && !errors.Is(err, os.ErrNotExist) { // ErrNotExist: /proc or the parent of dir does not exist
 		return fail(err)
 	}
-	if notes, _ := fs.Glob(os.DirFS(dir), noteName+"*"); len(notes) == 0 { // the pattern is valid
-		if err := os.RemoveAll(dir); err != nil {
-			return fail(err)
-		}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	entries, err := os.ReadDir(dir)
-	errs := []error{err}
+	noted, errs := false, []error{err}
 	for _, e := range entries {
-		if e.Name() != Marker && !strings.HasPrefix(e.Name(), noteName) {
+		if strings.HasPrefix(e.Name(), noteName) {
+			noted = true
+		} else if e.Name() != Marker {
 			errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err = errors.Join(errs...); err == nil && !noted { // the marker goes last, so that clean finds what an error leaves
+		err = os.RemoveAll(dir)
+	}
+	if err != nil {
 		return fail(err)
 	}
 	return nil

@@ -337,6 +337,31 @@ func removeMarked(ctx context.Context, r remnant) error {
 	if err := endServer(ctx, root, name, r.Name); err != nil {
 		return err
 	}
+	return RemoveIn(root, name)
+}
+
+// RemoveIn removes the directory `name` of root. It removes the marker last, so that clean finds what an error or a
+// crash leaves.
+func RemoveIn(root *os.Root, name string) error {
+	dir, err := root.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	opened, err := dir.Stat(".")
+	if info, lerr := root.Lstat(name); err != nil || lerr != nil || !os.SameFile(opened, info) { // OpenRoot follows links
+		return errors.Join(err, lerr, fmt.Errorf("%s was replaced during the removal", name))
+	}
+	entries, err := fs.ReadDir(dir.FS(), ".")
+	errs := []error{err}
+	for _, e := range entries {
+		if e.Name() != Marker {
+			errs = append(errs, dir.RemoveAll(e.Name()))
+		}
+	}
+	if err := errors.Join(append(errs, dir.Close())...); err != nil {
+		return err
+	}
 	return root.RemoveAll(name)
 }
 

@@ -260,7 +260,7 @@ func (o ownDir) remove() error {
 	if err := leftover.Busy(o.Path); err != nil {
 		return err
 	}
-	return root.RemoveAll(name)
+	return leftover.RemoveIn(root, name)
 }
 
 func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {

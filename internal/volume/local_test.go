@@ -665,6 +665,29 @@ func TestWeakMachine(t *testing.T) {
 	}
 }
 
+// A directory of which only a part could be removed keeps its marker.
+func TestDirRemovesMarkerLast(t *testing.T) {
+	d := &dir{want: t.TempDir()}
+	p, err := d.Attach(t.Context(), here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := p.Path + "/file"
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("chattr", "+i", file).CombinedOutput(); err != nil {
+		t.Skipf("chattr: %v: %s", err, out)
+	}
+	t.Cleanup(func() { exec.Command("chattr", "-i", file).Run() })
+	if err := d.Detach(t.Context()); err == nil {
+		t.Error("removing a file that cannot be removed succeeded")
+	}
+	if _, err := os.Stat(p.Path + "/" + marker); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestUndo(t *testing.T) {
 	var log []string
 	var u undo
