@@ -716,6 +716,18 @@ func TestUndo(t *testing.T) {
 	}
 }
 
+// After a step that took all the time, the other steps still run.
+func TestUndoAfterSlowStep(t *testing.T) {
+	var u undo
+	u.push(func(ctx context.Context) error { return ctx.Err() })
+	u.push(func(ctx context.Context) error { <-ctx.Done(); return nil })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := u.run(ctx); err != nil {
+		t.Errorf("the step after a slow one: %v", err)
+	}
+}
+
 var silent = agent.New("test silent", func(ctx context.Context, _ none) (none, error) { <-ctx.Done(); return none{}, ctx.Err() })
 
 func TestDeadline(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// undoTime is the time limit of undo.run if its context is already done.
+// undoTime is the time limit of undo.run for the steps after its context is done.
 const undoTime = 30 * time.Second
 
 // An undo is a stack of steps that undo actions. Push a step before its action, so that an interrupted action is
@@ -15,16 +15,16 @@ type undo struct{ steps []func(context.Context) error }
 
 func (u *undo) push(f func(context.Context) error) { u.steps = append(u.steps, f) }
 
-// run runs all steps, last first. It continues after an error and returns all errors. If ctx is done, it uses its own
-// deadline, because undoing usually follows a cancel.
+// run runs all steps, last first. It continues after an error and returns all errors. Whenever ctx is done, it sets
+// a new deadline, because undoing usually follows a cancel, and one slow step must not prevent the others.
 func (u *undo) run(ctx context.Context) error {
-	if ctx.Err() != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), undoTime)
-		defer cancel()
-	}
 	var errs []error
 	for len(u.steps) > 0 {
+		if ctx.Err() != nil {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+			defer cancel()
+		}
 		last := len(u.steps) - 1
 		f := u.steps[last]
 		u.steps = u.steps[:last]
