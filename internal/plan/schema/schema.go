@@ -67,6 +67,7 @@ func one() *uint64 { n := uint64(1); return &n }
 
 func (s *schemer) section(what, doc string, kinds []bind.Kind) *jsonschema.Schema {
 	e := object("")
+	shown := "shown in the report, and " // with each target
 	switch what {
 	case "machine":
 		e.Properties.Set("on", &jsonschema.Schema{Type: "string", Description: "name of the machine that a container is on; this host when left out"})
@@ -74,13 +75,14 @@ func (s *schemer) section(what, doc string, kinds []bind.Kind) *jsonschema.Schem
 		e.Properties.Set("on", axisOf(&jsonschema.Schema{Type: "string", Description: "name of a machine; this host when left out"}))
 		e.Properties.Set("against", axisOf(&jsonschema.Schema{Type: "string", Description: "names of the targets to compare this one with instead of the baseline; the first decides the verdict"}))
 	case "workload":
+		shown = ""
 		e.Properties.Set("at", axisOf(&jsonschema.Schema{Type: "string", Description: "names of the targets to run it on; all when left out"}))
 		e.Properties.Set("expect", axisOf(&jsonschema.Schema{Type: "string", Description: "limits of its metrics that the run decides, as in read.iops >= 80% of baseline"}))
 		e.Properties.Set("metric", axisOf(&jsonschema.Schema{Type: "string", Description: "value that compares the targets, as in read.latency.p99, instead of the kind's own; its interval decides when to stop"}))
 		e.Properties.Set("metrics", axisOf(&jsonschema.Schema{Type: "string", Description: "several such values: the run continues until all of them are precise"}))
 		e.Properties.Set("section", &jsonschema.Schema{Type: "string", Description: "heading above its results in the report", MinLength: one()})
 	}
-	e.Properties.Set("labels", nullable(&jsonschema.Schema{Description: "labels of your own, shown in the report, and put into commands for {NAME}; a list makes a variant for each value", AdditionalProperties: axisOf(word(""))}))
+	e.Properties.Set("labels", nullable(&jsonschema.Schema{Description: "labels of your own, " + shown + "put into commands for {NAME}; a list makes a variant for each value", AdditionalProperties: axisOf(word(""))}))
 	for _, k := range kinds {
 		name := what + "." + k.Name
 		s.defs[name] = s.kind(k)
