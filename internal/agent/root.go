@@ -105,7 +105,7 @@ func Exec(ctx context.Context, args ...string) (string, error) {
 	var errs iotax.Capture
 	c := exec.CommandContext(ctx, path, args[1:]...)
 	c.Env = append(secret.Environ(), "LC_ALL=C")
-	c.Stderr, c.WaitDelay = &errs, 5*time.Second
+	c.Stderr, c.SysProcAttr, c.WaitDelay = &errs, ownGroup(), 5*time.Second // Ctrl-C must not end a program that cleans up
 	out, err := iotax.ExecOutput(c)
 	if text := strings.TrimSpace(errs.String()); err != nil && text != "" {
 		err = &toolError{filepath.Base(path) + ": " + text, err}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"iotax"
@@ -52,5 +53,13 @@ func TestAsRoot(t *testing.T) {
 		if got, err := ids.AsRoot(t.Context(), otherUser{f, sudo}, none{}); got != want || err != nil {
 			t.Errorf("sudo that does %s: %q, %v", sudo, got, err)
 		}
+	}
+}
+
+// A signal from the terminal, such as Ctrl-C, must not end a program that cleans up.
+func TestExecInOwnGroup(t *testing.T) {
+	out, err := agent.Exec(t.Context(), "sh", "-c", "echo $$; ps -o pgid= -p $$")
+	if f := strings.Fields(out); err != nil || len(f) != 2 || f[0] != f[1] {
+		t.Errorf("process and its group: %q, %v", out, err)
 	}
 }

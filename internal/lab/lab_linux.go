@@ -127,7 +127,7 @@ func do(ctx context.Context, stdin string, args ...string) error {
 	c.Stdin = strings.NewReader(stdin)
 	var output iotax.Capture
 	c.Stdout, c.Stderr = &output, &output
-	c.WaitDelay = time.Second
+	c.SysProcAttr, c.WaitDelay = &unix.SysProcAttr{Setpgid: true}, time.Second // Ctrl-C must not end the removal of a lab
 	if err := c.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)

@@ -314,3 +314,10 @@ func TestRates(t *testing.T) {
 		}
 	}
 }
+
+// A signal from the terminal, such as Ctrl-C, must not end a command that removes a lab.
+func TestCommandInOwnGroup(t *testing.T) {
+	if err := do(t.Context(), "", "sh", "-c", `ps -o pgid= -p $$; test $(ps -o pgid= -p $$) = $$`); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,8 @@
+//go:build unix
+
+package agent
+
+import "syscall"
+
+// ownGroup returns the attributes that start a program in its own process group, so that Ctrl-C does not end it.
+func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
