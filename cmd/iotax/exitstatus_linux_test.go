@@ -8,6 +8,26 @@ import (
 	"iotax"
 )
 
+// A run whose standard output and standard error are closed pipes, as of `iotax run 2>&1 | head`, measures to its end,
+// writes the files of -o, and removes what it made. stage.clean looks for leftovers.
+func TestClosedPipe(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.write("plan.yaml", `
+targets: {one: {dir: a}, two: {dir: b}}
+workloads: {work: {command: {shell: true, run: sleep 0.2}}}
+measure: {rounds: 3}
+`)
+	closed := []string{"bash", "-o", "pipefail", "-c", `"$0" "$@" 2>&1 | head -n 1`}
+	s.start(closed, "run", "plan.yaml", "--calibrate=no", "-v", "-o", "report.json").wait().works(t, exitError)
+	if run, trials := s.trials(); run.Status != iotax.Done || len(trials) != 6 {
+		t.Errorf("the run is %s after %d trials", run.Status, len(trials))
+	}
+	if !strings.Contains(s.read("report.json"), `"one"`) {
+		t.Error("report.json is not complete")
+	}
+}
+
 // Without expectations, a run exits with 0 if a comparison, or the only target, has valid trials, otherwise with 1.
 // With --strict, it exits with 0 only if it measured the full plan.
 func TestExitStatus(t *testing.T) {

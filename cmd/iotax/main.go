@@ -82,11 +82,14 @@ var undoing struct {
 }
 
 // mustUndo must be called before the process makes something that it must remove. From then on, the first signal only
-// cancels the context.
+// cancels the context, and a closed pipe at standard output or standard error only fails the writes.
 func mustUndo() {
 	undoing.Lock()
-	undoing.begun = true
-	undoing.Unlock()
+	defer undoing.Unlock()
+	if !undoing.begun {
+		undoing.begun = true
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // signal.Ignore would also apply to child processes
+	}
 }
 
 // exitCode is an error that only sets the exit status. Any message has already been printed.

@@ -150,14 +150,10 @@ func replaced(path string) (file string, mode os.FileMode) {
 	return path, st.Mode().Perm()
 }
 
-// write writes the document to the files of -o and, if o.prints, to standard output. It returns the names of the files
-// that it wrote.
+// write writes the document to the files of -o and, if o.prints, to standard output. If one of them fails, it still
+// writes the others. It returns the names of the files that it wrote.
 func (o *outlet) write(a *app, document func(w io.Writer, format string) error) (written []string, err error) {
-	if o.prints() {
-		if err := document(a.out, o.format); err != nil {
-			return nil, err
-		}
-	}
+	var errs []error
 	for _, path := range o.files {
 		if path == "-" {
 			continue
@@ -167,6 +163,7 @@ func (o *outlet) write(a *app, document func(w io.Writer, format string) error) 
 			format = o.format
 		}
 		mustUndo() // a signal must not leave the temporary file
+		var err error
 		write := func(w io.Writer) error { return document(w, format) }
 		file, mode := replaced(path)
 		if file != "" {
@@ -177,9 +174,13 @@ func (o *outlet) write(a *app, document func(w io.Writer, format string) error) 
 			err = errors.Join(write(f), f.Close())
 		}
 		if err != nil {
-			return written, &iotax.Error{Op: "write", On: path, Err: err}
+			errs = append(errs, &iotax.Error{Op: "write", On: path, Err: err})
+			continue
 		}
 		written = append(written, path)
 	}
-	return written, nil
+	if o.prints() { // last, because a closed pipe may end the process
+		errs = append(errs, document(a.out, o.format))
+	}
+	return written, errors.Join(errs...)
 }
