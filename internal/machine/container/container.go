@@ -278,6 +278,7 @@ func (b *box) create(ctx context.Context, engine string, s *Spec, o kind.Options
 		}
 		host.Mounts = append(host.Mounts, m)
 	}
+	b.id, b.ours = name, true // if the answer is lost, remove removes the container by its name
 	created, err := b.api.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name:       name,
 		Config:     &container.Config{Image: s.Image, Entrypoint: made.Sleep(), Labels: labels, User: s.User},
@@ -286,7 +287,7 @@ func (b *box) create(ctx context.Context, engine string, s *Spec, o kind.Options
 	if err != nil {
 		return &iotax.Error{Op: "make container", On: "of " + s.Image, Err: err, Hint: "change what it names in the plan; " + engine + " run refuses the same"}
 	}
-	b.id, b.ours = created.ID, true
+	b.id = created.ID
 	for _, w := range created.Warnings {
 		o.Logf("%s: %s", engine, w)
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"iotax"
 	remote "iotax/internal/machine/agent"
+	"iotax/internal/machine/kind"
 	"iotax/internal/plan"
 	"iotax/internal/testenv/machinetest"
 )
@@ -158,5 +160,36 @@ func TestVersion(t *testing.T) {
 		if v, err := Version(t.Context(), "docker"); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %q, %v", host, v, err)
 		}
+	}
+}
+
+// If the answer to its creation is lost, the container may exist, so it is removed.
+func TestLostCreation(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s.sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made, removed string
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.46")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/containers/create"):
+			made = r.URL.Query().Get("name")
+			panic(http.ErrAbortHandler)
+		case r.Method == http.MethodDelete:
+			removed = path.Base(r.URL.Path)
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			io.WriteString(w, "{}")
+		}
+	})}
+	go srv.Serve(l)
+	defer srv.Close()
+	if _, err := Docker.Open(t.Context(), &Spec{Image: "x", Pull: "missing", Host: "unix://" + socket}, kind.Options{}); err == nil {
+		t.Error("no error")
+	}
+	if made == "" || removed != made {
+		t.Errorf("%q was made, %q removed", made, removed)
 	}
 }
