@@ -19,6 +19,7 @@ import (
 	"iotax"
 	"iotax/internal/ingest"
 	"iotax/internal/report/format"
+	"iotax/internal/rules"
 	"iotax/internal/store"
 	"iotax/internal/terminal"
 )
@@ -141,11 +142,14 @@ func (a *app) importFiles(ctx context.Context, o *importOptions, args []string) 
 			return err
 		}
 	}
+	if err := db.Update(ctx, r); err != nil {
+		return err
+	}
 	return a.printImport(r, trials, rows)
 }
 
-// `run` creates a run from the imported results, or extends the run that --run names. It saves the run. The caller
-// saves the returned trials.
+// `run` creates a run from the imported results, or extends the run that --run names. It saves the run as incomplete.
+// The caller saves the returned trials, and then the returned run.
 func (o *importOptions) run(ctx context.Context, db *store.Store, batch *ingest.Batch) (*iotax.Run, []*iotax.Trial, []ingest.Row, error) {
 	now := time.Now()
 	save := db.Create
@@ -167,6 +171,9 @@ func (o *importOptions) run(ctx context.Context, db *store.Store, batch *ingest.
 		}
 		if !r.Imported() {
 			return nil, nil, nil, &iotax.Error{Op: "import into", On: r.ID, Err: errors.New("iotax measured this run"), Hint: "leave --run out, and compare the two: iotax compare"}
+		}
+		if r.Status != iotax.Done {
+			return nil, nil, nil, &iotax.Error{Op: "import into", On: r.ID, Err: errors.New("another import into it has not ended"), Hint: importAgain(r)}
 		}
 		have, err := db.Trials(ctx, r.ID)
 		if err != nil {
@@ -191,7 +198,14 @@ func (o *importOptions) run(ctx context.Context, db *store.Store, batch *ingest.
 		}
 		r.Baseline = o.baseline
 	}
-	return r, trials, rows, save(ctx, r)
+	part := *r
+	part.Status = iotax.Incomplete
+	part.Findings = append(slices.Clip(r.Findings), rules.StoppedEarly.Hinting(importAgain(r)).Found(iotax.AboutRun(), "the import has not ended"))
+	return r, trials, rows, save(ctx, &part)
+}
+
+func importAgain(r *iotax.Run) string {
+	return "if no iotax import runs, remove the run (`iotax rm " + r.ID + "`), and import its files again"
 }
 
 // readInput adds a file, standard input, or the files below a directory to the batch. Below a directory, it skips
