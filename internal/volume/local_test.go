@@ -716,6 +716,24 @@ func TestUndo(t *testing.T) {
 	}
 }
 
+// A second try to start a server does not take the process ID of the first.
+func TestServerIgnoresOldPID(t *testing.T) {
+	at := t.TempDir() + "/pid"
+	if err := os.WriteFile(at, []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := startServer(t.Context(), here, at, nil, "sleep", "60")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.pid == 1 {
+		t.Error("the process ID is that of the first try")
+	}
+	if err := s.stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // After a step that took all the time, the other steps still run.
 func TestUndoAfterSlowStep(t *testing.T) {
 	var u undo

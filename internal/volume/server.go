@@ -31,6 +31,10 @@ type server struct {
 // startServer starts args on host. It returns when the file `at` contains the process ID, when the program ends, or
 // when ctx is done.
 func startServer(ctx context.Context, host iotax.Machine, at string, env []string, args ...string) (*server, error) {
+	// Empty the file, because it contains an ID if an earlier try found its port taken.
+	if err := agent.Put(ctx, host, strings.NewReader(""), at, 0o600); err != nil {
+		return nil, err
+	}
 	s := newServer(ctx, host, args[0], func(ctx context.Context) error {
 		return agent.Keep(ctx, host, agent.Kept{Args: args, Env: slices.Concat(env, leftover.Environ()), PIDFile: at})
 	})
