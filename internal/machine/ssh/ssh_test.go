@@ -651,6 +651,24 @@ Match originalhost db1 exec "true"
 	fails(t, &Spec{Host: "db1", Config: config}, "bogus", "ssh -G")
 }
 
+// The user's own sessions must not share a connection that iotax ends.
+func TestSSHIsNotMaster(t *testing.T) {
+	s := startSSHD(t)
+	config := s.config(t, `
+Host *
+	HostName 127.0.0.1
+	Port PORT
+	IdentityFile KEY
+	UserKnownHostsFile KNOWN
+	ControlMaster auto
+	ControlPath `+s.dir+`/master
+`)
+	works(t, &Spec{Host: "db1", Config: config})
+	if _, err := os.Stat(s.dir + "/master"); err == nil {
+		t.Error("ssh has made a control socket")
+	}
+}
+
 func TestSSHJump(t *testing.T) {
 	s := startSSHD(t)
 	config := s.config(t, `

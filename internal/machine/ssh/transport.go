@@ -84,7 +84,8 @@ func newTransport(ctx context.Context, s *Spec, log func(string, ...any)) (*tran
 		}
 	}
 	// iotax takes its error messages from the output of -v. The option overrides the user's LogLevel.
-	t.args = append([]string{"-v", "-T", "-x", "-o", "ClearAllForwardings=yes"}, t.args...)
+	// As a master, iotax would end the user's sessions together with its own; it only uses an existing socket.
+	t.args = append([]string{"-v", "-T", "-x", "-o", "ClearAllForwardings=yes", "-o", "ControlMaster=no"}, t.args...)
 	set := func(option string) { t.args = append(t.args, "-o", option) }
 	if t.settings["serveraliveinterval"] == "0" || t.settings["serveralivecountmax"] == "0" {
 		set("ServerAliveInterval=5")
