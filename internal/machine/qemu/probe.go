@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"iotax"
@@ -29,7 +31,8 @@ type Accelerator struct {
 // proves that the guest runs.
 //
 // Probe boots a guest because inside a virtual machine, /dev/kvm may be very slow or fail. It caches the result in
-// cacheDir for this QEMU and this guest kernel. On Linux, a reboot of the host makes the result invalid.
+// cacheDir for this QEMU and this guest kernel. On Linux, a reboot of the host makes the result invalid. If the host
+// lacks memory, space or CPU time for the guest, Probe returns an error, so that a later guest is not emulated for it.
 func Probe(ctx context.Context, boot Config, release, cacheDir, workDir string, alive func(line string) bool) (Accelerator, error) {
 	accel, why := mayAccelerate()
 	if accel == "" {
@@ -53,8 +56,8 @@ func Probe(ctx context.Context, boot Config, release, cacheDir, workDir string, 
 	if b, err := iotax.ReadFile(file, iotax.MaxOutput); err == nil && json.Unmarshal(b, &known) == nil && known.Key == key {
 		return known.Accelerator, nil
 	}
-	found := tryBoot(ctx, boot, accel, workDir, alive)
-	if err := ctx.Err(); err != nil {
+	found, err := tryBoot(ctx, boot, accel, workDir, alive)
+	if err := cmp.Or(ctx.Err(), err); err != nil {
 		return Accelerator{}, err
 	}
 	known.Key, known.Accelerator = key, found
@@ -103,28 +106,20 @@ func mayAccelerate() (accel, why string) {
 	return "", "no accelerator is known for " + runtime.GOOS
 }
 
-func tryBoot(ctx context.Context, c Config, accel, workDir string, alive func(line string) bool) Accelerator {
-	fail := func(err error) Accelerator {
-		var ie *iotax.Error
-		if errors.As(err, &ie) {
-			err = ie.Err
-		}
-		first := strings.Join(strings.Fields(err.Error()), " ")
-		if len(first) > 250 {
-			first = first[:250] + "…"
-		}
-		return Accelerator{Name: "tcg", Why: accel + " is there but does not work: " + first}
+func tryBoot(ctx context.Context, c Config, accel, workDir string, alive func(line string) bool) (Accelerator, error) {
+	local := func(err error) (Accelerator, error) {
+		return Accelerator{}, &iotax.Error{Op: "test " + accel, Err: err, Hint: "start again when this host has more memory, space and CPU time, or emulate the guest: {qemu: {accel: tcg}}"}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, probeDeadline, fmt.Errorf("no guest booted within %v", probeDeadline))
 	defer cancel()
 	dir, err := os.MkdirTemp(workDir, "accel-")
 	if err != nil {
-		return fail(err)
+		return local(err)
 	}
 	defer os.RemoveAll(dir)
 	sock, made, err := SocketPath(dir, "qmp")
 	if err != nil {
-		return fail(err)
+		return local(err)
 	}
 	if made != "" {
 		defer os.RemoveAll(made)
@@ -140,23 +135,51 @@ func tryBoot(ctx context.Context, c Config, accel, workDir string, alive func(li
 			}
 		}
 	})
-	if err != nil {
-		if ctx.Err() != nil {
+	var used time.Duration
+	if err == nil {
+		select {
+		case <-up:
+		case <-v.Done():
+			err = v.Err()
+		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
-		return fail(err)
-	}
-	defer func() {
+		took := time.Since(start)
 		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		_ = v.Close(c)
-	}()
-	select {
-	case <-up:
-		return Accelerator{Name: accel, Why: fmt.Sprintf("a guest booted in %v", time.Since(start).Round(time.Millisecond))}
-	case <-v.Done():
-		return fail(v.Err())
-	case <-ctx.Done():
-		return fail(context.Cause(ctx))
+		if err == nil {
+			return Accelerator{Name: accel, Why: fmt.Sprintf("a guest booted in %v", took.Round(time.Millisecond))}, nil
+		}
+		used = v.CPU()
+	} else if ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
+	var ie *iotax.Error
+	if errors.As(err, &ie) {
+		err = ie.Err
+	}
+	var load float64 // 0 if the system has no such file
+	text, _ := os.ReadFile("/proc/loadavg")
+	_, _ = fmt.Sscan(string(text), &load)
+	if passing(err, used, load) {
+		return local(err)
+	}
+	first := strings.Join(strings.Fields(err.Error()), " ")
+	if len(first) > 250 {
+		first = first[:250] + "…"
+	}
+	return Accelerator{Name: "tcg", Why: accel + " is there but does not work: " + first}, nil
+}
+
+// passing reports whether the probe may succeed later: the host lacked memory or another resource, or it was busy and
+// QEMU got less than twice the CPU time that a guest with a working accelerator needs.
+func passing(err error, used time.Duration, load float64) bool {
+	text, _, _ := strings.Cut(strings.ToLower(err.Error()), "\nlast lines of its console") // the guest's own errors do not count
+	for _, e := range []error{syscall.EAGAIN, syscall.EBUSY, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC, errors.New("signal: killed")} {
+		if strings.Contains(text, e.Error()) {
+			return true
+		}
+	}
+	return strings.HasPrefix(text, "no guest booted") && used < 500*time.Millisecond && load > float64(runtime.NumCPU())
 }

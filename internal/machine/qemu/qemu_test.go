@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -491,5 +492,59 @@ func TestSpawn(t *testing.T) {
 	}
 	if _, err := spawn(exec.Command("/nonexistent/program")); err == nil {
 		t.Error("a program that is not there starts")
+	}
+}
+
+// Probe caches that QEMU refuses the accelerator, but not that the host lacks memory or space. The latter is an error,
+// because the guests of a run must not differ in their accelerator.
+func TestProbeCachesNoShortage(t *testing.T) {
+	accel, _ := mayAccelerate()
+	if accel == "" {
+		t.Skip("needs an accelerator")
+	}
+	dir := t.TempDir()
+	probe := func(text, work string) (Accelerator, error) {
+		t.Helper()
+		binary := filepath.Join(dir, "qemu")
+		if err := os.WriteFile(binary, []byte("#!/bin/sh\necho '"+text+"' >&2\nexit 1\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return Probe(t.Context(), Config{Binary: binary, Memory: 64 << 20}, "6.1", dir, work, func(string) bool { return false })
+	}
+	for text, work := range map[string]string{"cannot set up guest memory: Cannot allocate memory": dir, "never started": filepath.Join(dir, "gone")} {
+		a, err := probe(text, work)
+		if err == nil || !strings.Contains(err.Error(), "test "+accel) || !strings.Contains(err.Error(), "hint: ") {
+			t.Errorf("%s: %+v, %v", text, a, err)
+		}
+		if _, tested := Known(dir); tested {
+			t.Errorf("%s: the result is cached", text)
+		}
+	}
+	a, err := probe("failed to initialize it: Permission denied", dir)
+	if err != nil || a.Name != "tcg" || !strings.Contains(a.Why, "Permission denied") {
+		t.Errorf("refused: %+v, %v", a, err)
+	}
+	if name, tested := Known(dir); name != "tcg" || !tested {
+		t.Errorf("refused: the cache has %q, %v", name, tested)
+	}
+}
+
+func TestPassing(t *testing.T) {
+	slow := errors.New("no guest booted within 5s")
+	many := float64(2 * runtime.NumCPU())
+	for _, c := range []struct {
+		err  error
+		used time.Duration
+		load float64
+		want bool
+	}{
+		{slow, 4 * time.Second, many, false}, {slow, 100 * time.Millisecond, 0, false}, {slow, 100 * time.Millisecond, many, true},
+		{errors.New("QEMU ended: signal: killed"), time.Second, 0, true}, {errors.New("QEMU ended: exit status 1"), 0, many, false},
+		{errors.New("QEMU ended: exit status 1\nlast lines of its console:\n  pci: Cannot allocate memory"), 0, 0, false},
+		{errors.New("ioctl(KVM_CREATE_VM) failed: 16 Device or resource busy"), 0, 0, true},
+	} {
+		if got := passing(c.err, c.used, c.load); got != c.want {
+			t.Errorf("%v after %v of CPU time, load %v: %v", c.err, c.used, c.load, got)
+		}
 	}
 }
