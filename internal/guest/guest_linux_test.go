@@ -533,6 +533,30 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// What killed processes left in the cache is removed when it is a day old.
+func TestCacheLeftovers(t *testing.T) {
+	cache := t.TempDir()
+	old := func(name string, age time.Duration) string {
+		t.Helper()
+		p, at := filepath.Join(cache, name), time.Now().Add(-age)
+		if err := errors.Join(os.MkdirAll(p, 0o700), os.Chtimes(p, at, at)); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	young, kept := old("guest/.tools-2", time.Hour), old("kernel/6.1-2", 48*time.Hour)
+	for _, name := range []string{"guest/.tools-1", "guest/.python-1", "guest/.root-1.ext4-1", "guest/.iotax-1", "kernel/.fetch-1", "kernel/.iotax-1"} {
+		p := old(name, 25*time.Hour)
+		_, _ = HaveKernel(t.Context(), cache, cache+"/missing", nil)
+		if exists(p) {
+			t.Errorf("%s was not removed", name)
+		}
+	}
+	if !exists(young) || !exists(kept) {
+		t.Error("a young or a complete directory was removed")
+	}
+}
+
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a", "b")

@@ -44,6 +44,9 @@ var needed = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console"
 // HaveKernel returns the kernel in `file` on this host, with its modules. If file is "", it returns the kernel that
 // FindKernel finds, or fetches one if FindKernel finds none.
 func HaveKernel(ctx context.Context, cacheDir, file string, log Log) (*Kernel, error) {
+	for _, dir := range []string{"guest", "kernel"} {
+		prune(filepath.Join(cacheDir, dir), ".*", 0, 24*time.Hour) // temporary files of killed processes
+	}
 	if file != "" {
 		k, err := OpenKernel(cacheDir, file, "")
 		if err != nil {
@@ -250,7 +253,7 @@ func FetchKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fail(err, "")
 	}
-	tmp, err := os.MkdirTemp(dir, "fetch-")
+	tmp, err := os.MkdirTemp(dir, ".fetch-")
 	if err != nil {
 		return fail(err, "")
 	}

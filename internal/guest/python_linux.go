@@ -61,6 +61,7 @@ func Python(ctx context.Context, cacheDir string) (string, error) {
 	}
 	key := sha256.Sum256(fmt.Appendf(nil, "%d|%s|%d|%d|%s|%s", pythonVersion, binary, st.Size(), st.ModTime().UnixNano(), lib, webApp))
 	root := filepath.Join(cacheDir, "guest", fmt.Sprintf("python-%x", key[:8]))
+	prune(filepath.Dir(root), ".*", 0, 24*time.Hour) // temporary files of killed processes
 	if exists(root) {
 		now := time.Now()
 		_ = os.Chtimes(root, now, now) // prune reads this as the time of the last use
