@@ -64,6 +64,9 @@ func WriteWhole(path string, mode os.FileMode, write func(io.Writer) error) erro
 	}
 	defer os.Remove(f.Name()) // fails after the rename
 	err = write(f)
+	if err == nil {
+		err = f.Sync() // else the file may be empty or torn after a power failure
+	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
