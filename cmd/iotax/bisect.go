@@ -359,6 +359,7 @@ func (a *app) measureStep(ctx context.Context, db *store.Store, p *plan.Plan, op
 	defer saved.Beat(ctx, db, id)()
 	r, err := run.Run(ctx, p, wired.Deps(db, work, nil, show, a.verbose), opts)
 	show.End()
+	a.printUnremoved(r)
 	if err != nil && r != nil && len(r.Targets) > 1 && r.Targets[1].Err != "" {
 		return &bisect.BuildError{Err: err} // only this version is affected
 	}

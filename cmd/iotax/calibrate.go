@@ -104,6 +104,7 @@ func (a *app) calibrate(ctx context.Context, aa *plan.Plan) error {
 	show := a.progress()
 	c, r, err := study(wired.Deps(db, work, nil, show, a.verbose), show).Measure(ctx, aa, id, false)
 	show.End()
+	a.printUnremoved(r)
 	if err != nil {
 		return err
 	}

@@ -283,6 +283,7 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	}
 	earlier.drift(r, show.Note)
 	if opts.Shard.Divided() {
+		a.printUnremoved(r)
 		return a.finishPart(ctx, db, r, fl.out, opts.Shard, runErr)
 	}
 	return a.finish(ctx, db, r, fl.out, runErr)
@@ -332,6 +333,16 @@ func (a *app) endWork(dir string) {
 	}
 }
 
+// printUnremoved prints what an interrupted run could not remove. Other runs return it as an error.
+func (a *app) printUnremoved(r *iotax.Run) {
+	if r == nil || r.Status != iotax.Interrupted {
+		return
+	}
+	for _, f := range run.Leftovers(r) {
+		fmt.Fprintf(a.err, "iotax: %s\n  hint: %s\n", terminal.CleanLines(f.Evidence), f.Hint)
+	}
+}
+
 // finish prints the report of a run, writes the files of -o, and returns an error that sets the exit status.
 func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *outlet, runErr error) error {
 	ctx = context.WithoutCancel(ctx) // an interrupted run also gets its report
@@ -341,6 +352,7 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *ou
 	}
 	n := len(rep.Trials)
 	if n == 0 && r.Status == iotax.Interrupted {
+		a.printUnremoved(r)
 		return errInterrupted{fmt.Errorf("interrupted before the first trial ended; start again with: %s", saved.Continue(r))}
 	}
 	if n == 0 && runErr != nil {

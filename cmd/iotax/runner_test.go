@@ -11,6 +11,7 @@ import (
 	"iotax"
 	"iotax/internal/leftover"
 	"iotax/internal/report"
+	"iotax/internal/rules"
 	"iotax/internal/run"
 	"iotax/internal/store"
 )
@@ -48,6 +49,24 @@ func TestInterruptedRun(t *testing.T) {
 	if text.String() != "iotax: interrupted before the first trial ended; start again with: iotax run --resume=a1\n" ||
 		!strings.Contains(js.String(), `"status": 130`) || !strings.Contains(js.String(), `"error": "interrupted before the first trial ended`) {
 		t.Errorf("%s%s", &text, &js)
+	}
+}
+
+// An interrupted command prints no report of a run without trials, but it prints what the run could not remove.
+func TestInterruptedRunLeaves(t *testing.T) {
+	_, db := storeOf(t, map[string]iotax.Status{"a1": iotax.Interrupted}, leftover.Self())
+	r, err := db.Get(t.Context(), "a1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Findings = []iotax.Finding{rules.LeftBehind.Found(iotax.AboutRun(), "clean up /mnt: busy"), rules.RunFailed.Found(iotax.AboutRun(), "other")}
+	var errs bytes.Buffer
+	a := &app{out: io.Discard, err: &errs}
+	if err = a.finish(t.Context(), db, r, &outlet{format: "txt"}, nil); !errors.As(err, new(errInterrupted)) {
+		t.Fatalf("%v", err)
+	}
+	if want := "iotax: clean up /mnt: busy\n  hint: " + rules.LeftBehind.Hint + "\n"; errs.String() != want {
+		t.Errorf("printed %q, want %q", &errs, want)
 	}
 }
 

@@ -223,9 +223,7 @@ func TestCache(t *testing.T) {
 }
 
 func TestAAKeepsWhatTheTargetStandsOn(t *testing.T) {
-	k := plan.Kinds{Machines: []plan.Kind{{Name: "host", New: func() plan.Spec { return &plan.Plain{} }}},
-		Volumes:   []plan.Kind{{Name: "dir", New: func() plan.Spec { return &dir{} }}, {Name: "disk", New: func() plan.Spec { return &disk{} }}},
-		Workloads: []plan.Kind{{Name: "fio", New: func() plan.Spec { return &job{} }}}}
+	k := kindsOfTest
 	p := &plan.Plan{Baseline: "h", Targets: []plan.Target{{Name: "h", Kind: "dir", Spec: &dir{}}, {Name: "d", Kind: "disk", Spec: &disk{"h"}}}}
 	aa, err := AA(p, "d", Brief(), k)
 	if err != nil {
@@ -245,6 +243,10 @@ func TestAAKeepsWhatTheTargetStandsOn(t *testing.T) {
 		t.Error("a target that is not there")
 	}
 }
+
+var kindsOfTest = plan.Kinds{Machines: []plan.Kind{{Name: "host", New: func() plan.Spec { return &plan.Plain{} }}},
+	Volumes:   []plan.Kind{{Name: "dir", New: func() plan.Spec { return &dir{} }}, {Name: "disk", New: func() plan.Spec { return &disk{} }}},
+	Workloads: []plan.Kind{{Name: "fio", New: func() plan.Spec { return &job{} }}}}
 
 type dir struct{ plan.Plain }
 

@@ -52,12 +52,14 @@ func (s Study) Of(p *plan.Plan, mode Mode) func(context.Context, *iotax.Run) (*i
 			if mode == Auto && !Worth(p) {
 				return nil, nil
 			}
-			measured, err := s.now(ctx, p, mode, setup)
+			measured, left, err := s.now(ctx, p, mode, setup)
 			if err == nil || !fresh { // otherwise the brief calibration stays
 				c = measured
 			}
 			switch {
-			case err == nil || ctx.Err() != nil:
+			case err == nil:
+			case ctx.Err() != nil:
+				found = left
 			case fresh:
 				s.Line("the full calibration failed, a brief one is used: " + err.Error())
 			default:
@@ -136,11 +138,11 @@ func lengthTip(c *iotax.Calibration, m plan.Measure) string {
 }
 
 // `now` calibrates p's baseline while p's targets are open, and saves the result. If saving fails, it reports this with
-// s.Line and returns the calibration.
-func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, setup Setup) (*iotax.Calibration, error) {
+// s.Line and returns the calibration. After an error, left contains what the study could not remove.
+func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, setup Setup) (c *iotax.Calibration, left []iotax.Finding, err error) {
 	aa, err := mode.study(p, s.Kinds)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s.Line(fmt.Sprintf("calibrating: %s against itself, about %s", p.Baseline, terminal.Elapsed(Time(aa, s.Kinds))))
 	s.Deps.Progress = func(e run.Event) {
@@ -149,17 +151,21 @@ func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, setup Setup) (*
 		}
 	}
 	s.Deps = unsaved(s.Deps)
-	c, _, err := s.Measure(ctx, aa, "calibration", mode != Always)
+	c, r, err := s.Measure(ctx, aa, "calibration", mode != Always)
 	if err != nil {
-		return nil, err
+		if r != nil {
+			left = run.Leftovers(r)
+		}
+		return nil, left, err
 	}
 	if err := UserCache().Put(setup, c); err != nil {
 		s.Line("the next run calibrates again: " + err.Error())
 	}
-	return c, nil
+	return c, nil, nil
 }
 
-// Measure runs a null-engine study without saving it, and then the A/A study aa as the run `id`, saved with s.Deps.
+// Measure runs a null-engine study without saving it, and then the A/A study aa as the run `id`, saved with s.Deps. It
+// returns the last run of the two.
 func (s Study) Measure(ctx context.Context, aa *plan.Plan, id string, brief bool) (*iotax.Calibration, *iotax.Run, error) {
 	s.Deps.Calibrate = nil
 	measure := func(p *plan.Plan, id string, d run.Deps) (*iotax.Run, []*iotax.Trial, error) {
@@ -176,9 +182,9 @@ func (s Study) Measure(ctx context.Context, aa *plan.Plan, id string, brief bool
 	if err != nil {
 		return nil, nil, err
 	}
-	_, ceiling, err := measure(null, "null", unsaved(s.Deps))
+	r, ceiling, err := measure(null, "null", unsaved(s.Deps))
 	if err != nil {
-		return nil, nil, err
+		return nil, r, err
 	}
 	r, trials, err := measure(aa, id, s.Deps)
 	if err != nil {

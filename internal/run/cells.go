@@ -230,7 +230,9 @@ func (r *testbed) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bo
 	if err := r.pilot(ctx, run); err != nil {
 		return err
 	}
-	return r.closeRenewed(ctx)
+	err := r.closeRenewed(context.WithoutCancel(ctx))
+	leftBehind(run, err)
+	return err
 }
 
 // holder returns the testbed that contains t.

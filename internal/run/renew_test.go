@@ -10,6 +10,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/volume"
 )
 
 // anew is the spec of a machine that is opened again for each trial.
@@ -123,6 +124,84 @@ func TestRenewFails(t *testing.T) {
 	if count(w.log, "remove t1") < 2 {
 		t.Errorf("what a failed trial made was not removed:\n%s", strings.Join(w.log, "\n"))
 	}
+}
+
+// If closing a machine of a trial fails after an interrupt, or after the trial could not be saved, the run still reports
+// what was not removed.
+func TestRenewLeaves(t *testing.T) {
+	for _, interrupted := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newWorld()
+		w.onTrial = func(int) {
+			if interrupted {
+				cancel()
+			} else {
+				w.saveErr = errors.New("the disk is full")
+			}
+			w.detachErr = errors.New("busy")
+		}
+		p := guestPlan("w")
+		p.Machines[0].Spec, p.Baseline, p.Targets = &anew{}, "disk", []plan.Target{{Name: "disk", On: "guest", Kind: "disk", Spec: &none{}}}
+		d := w.deps()
+		prepare := d.Prepare
+		d.Prepare = func(ctx context.Context, t plan.Target, e volume.Env) (iotax.Volume, error) {
+			e.ID = "t1"
+			return prepare(ctx, t, e)
+		}
+		_, err := Run(ctx, p, d, Options{ID: "r"})
+		if !slices.ContainsFunc(w.record.Findings, func(f iotax.Finding) bool { return f.Rule == "left-behind" && strings.Contains(f.Evidence, "busy") }) {
+			t.Errorf("interrupted %v: error %v, findings %+v", interrupted, err, w.record.Findings)
+		}
+		cancel()
+	}
+}
+
+// An interrupt does not end the clean-up of the machines that were opened only for the checks.
+func TestRenewInterruptedAfterChecks(t *testing.T) {
+	for _, resumed := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newWorld()
+		p := guestPlan("w")
+		p.Machines[0].Spec = &anew{}
+		o := Options{ID: "r"}
+		if resumed {
+			p.Measure.Rounds, p.Measure.Protocol = plan.Rounds{Min: 2, Max: 2}, "fixed:2x1s"
+			o.Resume, _ = Run(t.Context(), p, w.deps(), o)
+			o.Trials, w.saved = w.saved[:1], nil
+		}
+		d := w.deps()
+		d.Workload = func(pw plan.Workload) (iotax.Workload, error) {
+			return &interrupting{fakeWorkload{w, pw.Name}, cancel}, nil
+		}
+		r, _ := Run(ctx, p, d, o)
+		left := slices.ContainsFunc(r.Findings, func(f iotax.Finding) bool { return f.Rule == "left-behind" && strings.Contains(f.Evidence, "canceled") })
+		if r.Status != iotax.Interrupted || left {
+			t.Errorf("resumed %v: status %s, findings %+v", resumed, r.Status, r.Findings)
+		}
+		cancel()
+
+		ctx, cancel = context.WithCancel(t.Context())
+		w.detachErr = errors.New("busy")
+		d.Workload = func(pw plan.Workload) (iotax.Workload, error) {
+			return &interrupting{fakeWorkload{w, pw.Name}, cancel}, nil
+		}
+		r, _ = Run(ctx, p, d, o)
+		if !slices.ContainsFunc(r.Findings, func(f iotax.Finding) bool { return f.Rule == "left-behind" && strings.Contains(f.Evidence, "busy") }) {
+			t.Errorf("resumed %v: status %s, findings %+v", resumed, r.Status, r.Findings)
+		}
+		cancel()
+	}
+}
+
+// interrupting is a workload whose clean-up is interrupted.
+type interrupting struct {
+	fakeWorkload
+	interrupt func()
+}
+
+func (i *interrupting) Cleanup(ctx context.Context, t *iotax.Target) error {
+	i.interrupt()
+	return errors.Join(ctx.Err(), i.fakeWorkload.Cleanup(ctx, t))
 }
 
 func count(log []string, line string) (n int) {

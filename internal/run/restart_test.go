@@ -198,6 +198,27 @@ func TestRestartFails(t *testing.T) {
 	}
 }
 
+// An interrupt between two starts does not hide what could not be removed.
+func TestRestartInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	w := newWorld()
+	w.onTrial = func(n int) {
+		if n == 2*2*3 { // the last trial of the first start
+			w.detachErr = errors.New("busy")
+		}
+	}
+	d := w.deps()
+	d.Progress = func(e Event) {
+		if e.Kind == Opening && strings.HasPrefix(e.Text, "start ") {
+			cancel()
+		}
+	}
+	r, err := Run(ctx, restartsPlan(t), d, Options{ID: "r"})
+	if r.Status != iotax.Interrupted || !slices.ContainsFunc(w.record.Findings, func(f iotax.Finding) bool { return f.Rule == "left-behind" && strings.Contains(f.Evidence, "busy") }) {
+		t.Errorf("error %v, status %s, findings %+v", err, r.Status, w.record.Findings)
+	}
+}
+
 // Targets and cells that could not be prepared in the first start are not tried again in the later starts.
 func TestRestartsWithoutTheMissing(t *testing.T) {
 	w := newWorld()

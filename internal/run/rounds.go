@@ -308,6 +308,7 @@ func (e *engine) runOne(ctx context.Context, ln *lane, target *iotax.Target, rou
 	e.used = true
 	e.d.Progress(e.event(Starting, ln, t))
 	left := e.attempt(ctx, ln, target, t)
+	leftBehind(e.run, left)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx) // an interrupted trial is not used
 	}
@@ -316,7 +317,7 @@ func (e *engine) runOne(ctx context.Context, ln *lane, target *iotax.Target, rou
 	}
 	// WithoutCancel: an interrupt must not lose a finished trial.
 	if err := e.d.Save(context.WithoutCancel(ctx), t); err != nil {
-		return nil, opError("save trial", t.Cell(), err, "")
+		return nil, errors.Join(opError("save trial", t.Cell(), err, ""), left)
 	}
 	if left != nil {
 		return nil, left

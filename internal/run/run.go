@@ -169,10 +169,8 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		if opened {
 			r.describe(run)
 		}
-		if cerr != nil {
-			run.Findings = append(run.Findings, rules.LeftBehind.Found(iotax.AboutRun(), "%s", cerr))
-			err = errors.Join(err, cerr)
-		}
+		leftBehind(run, cerr)
+		err = errors.Join(err, cerr)
 		run.End = d.Now()
 		if setup > 0 {
 			run.Environment[iotax.FactSetupTime] = (setup + run.End.Sub(closing)).Round(time.Millisecond).String()
@@ -190,9 +188,8 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	}
 	kept := *run
 	if o.Resume != nil {
-		// Keep only findings about leftovers. The resumed run finds the others again if they still apply.
-		run.Findings = slices.DeleteFunc(slices.Clone(run.Findings), func(f iotax.Finding) bool { return f.Rule != rules.LeftBehind.ID })
-		run.Findings = mergeFindings(run.Findings, o.Findings)
+		// The resumed run finds the other findings again if they still apply.
+		run.Findings = mergeFindings(Leftovers(run), o.Findings)
 	}
 	if err = r.open(ctx, run, o.KeepGoing || p.Measure.KeepGoing); err == nil {
 		setup, opened = d.Now().Sub(from), true
@@ -200,7 +197,9 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	}
 	if err != nil {
 		if !opened {
+			left := Leftovers(run)
 			*run = kept
+			run.Findings = mergeFindings(run.Findings, left)
 		}
 		run.Status = iotax.Failed
 		if len(o.Trials) > 0 {
@@ -227,6 +226,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	e.setup = setup
 	e.reopen = func(ctx context.Context) (*testbed, error) {
 		if err := r.close(context.WithoutCancel(ctx)); err != nil {
+			leftBehind(run, err)
 			return r, err
 		}
 		r.describe(run)
@@ -260,6 +260,23 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	}
 	run.Findings = mergeFindings(run.Findings, found)
 	return run, err
+}
+
+// leftBehind adds err, the error of a clean-up, to the run's findings. It does nothing if err is nil.
+func leftBehind(run *iotax.Run, err error) {
+	if err != nil {
+		run.Findings = mergeFindings(run.Findings, []iotax.Finding{rules.LeftBehind.Found(iotax.AboutRun(), "%s", err)})
+	}
+}
+
+// Leftovers returns the findings of r about resources that could not be removed.
+func Leftovers(r *iotax.Run) (found []iotax.Finding) {
+	for _, f := range r.Findings {
+		if f.Rule == rules.LeftBehind.ID {
+			found = append(found, f)
+		}
+	}
+	return found
 }
 
 // explainFailure adds err, which ended the run, to the run's findings, unless it is already the error of a target.
