@@ -139,16 +139,19 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 			err = create()
 		}
 	}
-	if err != nil {
+	if NotMade(err) {
 		return Refused("submit job", on, err)
 	}
-	defer func() {
+	defer func() { // even if the Job's creation failed, because only the answer may be lost
 		if err != nil {
-			if rerr := c.RemoveJob(context.WithoutCancel(ctx), ns, j.Name()); rerr != nil {
+			if rerr := c.removeOwn(context.WithoutCancel(ctx), ns, job); rerr != nil {
 				err = fmt.Errorf("%w; and it could not be removed: %w", err, rerr)
 			}
 		}
 	}()
+	if err != nil {
+		return Refused("submit job", on, err)
+	}
 	owner := []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: made.Name, UID: made.UID}}
 	plan.OwnerReferences, secret.OwnerReferences = owner, owner
 	if err := c.Core.rest.Post().Namespace(ns).Resource("configmaps").Body(plan).Do(ctx).Error(); err != nil {
@@ -158,6 +161,25 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 		return Refused("submit the store's address of job", on, err)
 	}
 	return nil
+}
+
+// removeOwn removes the Job that this process submitted. It does not remove a Job of this name of another process.
+func (c *Client) removeOwn(ctx context.Context, ns string, job *batchv1.Job) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime+graceTime)
+	defer cancel()
+	batch, err := c.batch()
+	if err != nil {
+		return err
+	}
+	there := &batchv1.Job{}
+	err = batch.Get().Namespace(ns).Resource("jobs").Name(job.Name).Do(ctx).Into(there)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && there.Annotations[annotation] != job.Annotations[annotation]:
+		return nil
+	case err != nil:
+		return Refused("look at job", ns+"/"+job.Name, err)
+	}
+	return c.RemoveJob(ctx, ns, job.Name)
 }
 
 // RemoveJob removes a Job with its pods, its ConfigMap and its Secret. It waits until the pods are gone, because iotax

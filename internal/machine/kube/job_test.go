@@ -65,6 +65,7 @@ type api struct {
 	mu      sync.Mutex
 	objects map[string]map[string]any
 	refuse  string // a resource that can be neither created nor read
+	lose    string // a resource for which the answers to the creation are lost
 }
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -91,6 +92,12 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		meta := o["metadata"].(map[string]any)
+		if at := r.URL.Path + "/" + meta["name"].(string); resource == a.lose {
+			if a.objects[at] == nil {
+				a.objects[at] = o
+			}
+			panic(http.ErrAbortHandler)
+		}
 		if a.objects[r.URL.Path+"/"+meta["name"].(string)] != nil {
 			fail(http.StatusConflict, metav1.StatusReasonAlreadyExists)
 			return
@@ -203,6 +210,24 @@ func TestSubmit(t *testing.T) {
 	}
 	if a.has(job) {
 		t.Error("the job is left")
+	}
+}
+
+// If the answer to its creation is lost, Submit removes the Job, but not a Job of another process.
+func TestSubmitLost(t *testing.T) {
+	ctx := t.Context()
+	c, a := cluster(t)
+	j := exampleJob()
+	at := "/apis/batch/v1/namespaces/n/jobs/" + j.Name()
+	mine, other := leftover.Label{Run: j.Run}, leftover.Label{Run: j.Run}
+	mine.Runner.PID, other.Runner.PID = 1, 2
+	a.lose = "jobs"
+	if err := c.Submit(ctx, "n", j, Labelled(mine)); err == nil || a.has(at) {
+		t.Errorf("%v; the job is there: %v", err, a.has(at))
+	}
+	a.put(t, at, &batchv1.Job{TypeMeta: metav1.TypeMeta{Kind: "Job", APIVersion: "batch/v1"}, ObjectMeta: metav1.ObjectMeta{Name: j.Name(), Annotations: Labelled(other).Annotations}})
+	if err := c.Submit(ctx, "n", j, Labelled(mine)); err == nil || !a.has(at) {
+		t.Errorf("%v; the job of another process is there: %v", err, a.has(at))
 	}
 }
 
