@@ -29,7 +29,7 @@ func (s *Store) Beat(ctx context.Context, id, runner string) (known bool, err er
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err = s.transact(ctx, "save run "+id, nil, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.transact(ctx, patience, "save run "+id, nil, func(ctx context.Context, tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, s.drv.beat(), id, runner)
 		if err != nil {
 			return err

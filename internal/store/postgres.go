@@ -15,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"iotax"
 )
@@ -178,9 +180,12 @@ func pgCode(err error) string {
 // shrink does nothing, because autovacuum frees space.
 func (d *postgresDriver) shrink(*sql.DB) {}
 
-// again reports whether another attempt may succeed after err. It returns false for errors of SQLite, which itself
-// waits up to its busy timeout.
+// again reports whether another attempt may succeed after err. SQLite itself waits up to its busy timeout before it
+// returns SQLITE_BUSY.
 func again(err error) bool {
+	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
+		return e.Code()&0xff == sqlite3.SQLITE_BUSY
+	}
 	switch pgCode(err) {
 	case pgTooManyConnections, pgStarting, pgShutdown:
 		return true

@@ -54,7 +54,7 @@ func migrate(ctx context.Context, db *sql.DB, d migrant) error {
 		return err
 	}
 	version, err := d.version(ctx, db)
-	for p := newPauses(); err != nil && again(err) && p.wait(ctx); {
+	for p := newPauses(patience); err != nil && again(err) && p.wait(ctx); {
 		version, err = d.version(ctx, db)
 	}
 	if err != nil || version == newest {

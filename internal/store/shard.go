@@ -28,7 +28,7 @@ func (s *Store) SavePart(ctx context.Context, part *iotax.Run, p Part, merge fun
 	if err != nil {
 		return &iotax.Error{Op: "save run", On: part.ID, Err: err}
 	}
-	return s.write(ctx, "save run "+part.ID, func(ctx context.Context, tx *sql.Tx) error {
+	return s.save(ctx, "save run "+part.ID, func(ctx context.Context, tx *sql.Tx) error {
 		made, err := putRun(ctx, tx, insertRun+` ON CONFLICT DO NOTHING`, part)
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -27,6 +28,10 @@ const applicationID = 0x696f7478
 
 // patience is the time limit for waiting for another writer or for a database server. Only tests change it.
 var patience = 10 * time.Second
+
+// savePatience is the time limit for waiting to save results of a run. It is longer than the removal of a large run,
+// because a run ends if its results cannot be saved. Only tests change it.
+var savePatience = 5 * time.Minute
 
 // sqliteDriver stores runs in a SQLite file.
 type sqliteDriver struct {
@@ -147,12 +152,22 @@ func (d *sqliteDriver) version(ctx context.Context, db *sql.DB) (int, error) {
 	return version, nil
 }
 
-// shrink returns free pages to the file system. It ignores errors, because SQLite reuses free pages.
+// shrink returns free pages to the file system. It ignores errors, because SQLite reuses free pages. It frees them in
+// steps. Between two steps it sleeps longer than a waiting writer does, so that the writer gets the lock.
 func (d *sqliteDriver) shrink(db *sql.DB) {
-	if rows, err := db.Query("PRAGMA incremental_vacuum"); err == nil {
-		for rows.Next() {
+	free := func() (n int) {
+		_ = db.QueryRow("SELECT freelist_count FROM pragma_freelist_count").Scan(&n)
+		return n
+	}
+	for n, before := free(), math.MaxInt; n > 0 && n < before; before, n = n, free() {
+		if before < math.MaxInt {
+			time.Sleep(120 * time.Millisecond)
 		}
-		_ = errors.Join(rows.Err(), rows.Close())
+		if rows, err := db.Query("PRAGMA incremental_vacuum(4096)"); err == nil {
+			for rows.Next() {
+			}
+			_ = errors.Join(rows.Err(), rows.Close())
+		}
 	}
 	_, _ = db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 }

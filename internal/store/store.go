@@ -167,22 +167,31 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// write runs fn in one transaction. It ignores the cancellation of ctx.
+// write runs fn in one transaction. It ignores the cancellation of ctx, and waits for other writers for patience.
 func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Context, tx *sql.Tx) error) error {
+	return s.writeWithin(ctx, patience, op, fn)
+}
+
+// save is like write, but waits for savePatience.
+func (s *Store) save(ctx context.Context, op string, fn func(ctx context.Context, tx *sql.Tx) error) error {
+	return s.writeWithin(ctx, savePatience, op, fn)
+}
+
+func (s *Store) writeWithin(ctx context.Context, wait time.Duration, op string, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	ctx = context.WithoutCancel(ctx)
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	return s.transact(ctx, op, nil, fn)
+	return s.transact(ctx, wait, op, nil, fn)
 }
 
 // read runs fn in a read-only transaction that sees a single state of the store.
 func (s *Store) read(ctx context.Context, op string, fn func(ctx context.Context, tx *sql.Tx) error) error {
-	return s.transact(ctx, op, s.drv.snapshot(), fn)
+	return s.transact(ctx, patience, op, s.drv.snapshot(), fn)
 }
 
-func (s *Store) transact(ctx context.Context, op string, o *sql.TxOptions, fn func(ctx context.Context, tx *sql.Tx) error) error {
+func (s *Store) transact(ctx context.Context, wait time.Duration, op string, o *sql.TxOptions, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, o)
-	for p := newPauses(); err != nil && again(err) && p.wait(ctx); {
+	for p := newPauses(wait); err != nil && again(err) && p.wait(ctx); {
 		tx, err = s.db.BeginTx(ctx, o) // safe, because no statement has run yet
 	}
 	if err != nil {
@@ -198,14 +207,16 @@ func (s *Store) transact(ctx context.Context, op string, o *sql.TxOptions, fn fu
 	return nil
 }
 
-// pauses computes the delays between attempts, until patience has passed. The delays grow and are randomized, because
+// pauses computes the delays between attempts, until a time limit. The delays grow and are randomized, because
 // many processes may be waiting.
 type pauses struct {
 	next time.Duration
 	end  time.Time
 }
 
-func newPauses() *pauses { return &pauses{10 * time.Millisecond, time.Now().Add(patience)} }
+func newPauses(limit time.Duration) *pauses {
+	return &pauses{10 * time.Millisecond, time.Now().Add(limit)}
+}
 
 // wait sleeps until the next attempt. It returns false if no time is left or ctx is done.
 func (p *pauses) wait(ctx context.Context) bool {
@@ -290,7 +301,7 @@ func (s *Store) Create(ctx context.Context, r *iotax.Run) error {
 
 // Update replaces the run with the id r.ID. The error wraps ErrNotFound if the run does not exist.
 func (s *Store) Update(ctx context.Context, r *iotax.Run) error {
-	return s.write(ctx, "save run "+r.ID, func(ctx context.Context, tx *sql.Tx) error {
+	return s.save(ctx, "save run "+r.ID, func(ctx context.Context, tx *sql.Tx) error {
 		n, err := putRun(ctx, tx, updateRun, r)
 		if err == nil && n == 0 {
 			return s.gone(r.ID)
@@ -318,7 +329,7 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 		return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
 	}
 	histograms := packHistograms(t.Histograms)
-	return s.write(ctx, fmt.Sprintf("save trial %d of run %s", t.Seq+1, t.Run), func(ctx context.Context, tx *sql.Tx) error {
+	return s.save(ctx, fmt.Sprintf("save trial %d of run %s", t.Seq+1, t.Run), func(ctx context.Context, tx *sql.Tx) error {
 		var found int
 		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM runs WHERE id = $1`, t.Run).Scan(&found); err != nil {
 			return err
