@@ -12,10 +12,7 @@ import (
 	"iotax"
 )
 
-// Evict writes back and drops the cached pages of the file, block device or tree at path on this host. It follows
-// symbolic links in path, but not those below it. On macOS, Evict drops all caches. On other systems, it returns an
-// error.
-func Evict(ctx context.Context, path string) error {
+func evictHere(ctx context.Context, path string) error {
 	fail := func(path string, err error) error {
 		return &iotax.Error{Op: "evict from the page cache", On: path, Err: err}
 	}
@@ -45,7 +42,8 @@ func Evict(ctx context.Context, path string) error {
 			return fail(path, errors.Unwrap(err))
 		}
 		defer f.Close()
-		if err := unix.Fdatasync(int(f.Fd())); err != nil { // only clean pages can be dropped
+		// Only clean pages can be dropped. EINVAL is of a file system that is never written, such as squashfs.
+		if err := unix.Fdatasync(int(f.Fd())); err != nil && !errors.Is(err, unix.EINVAL) {
 			return fail(path, err)
 		}
 		if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {

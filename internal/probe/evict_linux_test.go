@@ -61,7 +61,7 @@ func TestEvict(t *testing.T) {
 	if before < 1000 {
 		t.Fatalf("only %d pages cached after writing: nothing to test", before)
 	}
-	if err := Evict(t.Context(), filepath.Join(dir, "a")); err != nil {
+	if err := evictHere(t.Context(), filepath.Join(dir, "a")); err != nil {
 		t.Fatal(err)
 	}
 	if n := cached(t, in); n > before/100 {
@@ -70,18 +70,18 @@ func TestEvict(t *testing.T) {
 	if n := cached(t, out); n < 1000 {
 		t.Errorf("a link was followed: %d pages of its target are left", n)
 	}
-	if err := Evict(t.Context(), filepath.Join(dir, "a", "link")); err != nil { // a link to a single file, such as a disk image
+	if err := evictHere(t.Context(), filepath.Join(dir, "a", "link")); err != nil { // a link to a single file, such as a disk image
 		t.Fatal(err)
 	}
 	if n := cached(t, out); n > 10 {
 		t.Errorf("%d pages of a single file stay", n)
 	}
-	if err := Evict(t.Context(), filepath.Join(dir, "gone")); err != nil {
+	if err := evictHere(t.Context(), filepath.Join(dir, "gone")); err != nil {
 		t.Errorf("a file that is gone: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Evict(ctx, dir); !errors.Is(err, context.Canceled) {
+	if err := evictHere(ctx, dir); !errors.Is(err, context.Canceled) {
 		t.Errorf("after a cancel: %v", err)
 	}
 }

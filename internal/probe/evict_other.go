@@ -14,10 +14,8 @@ import (
 	"iotax"
 )
 
-// Evict drops all caches of this host on macOS, which cannot evict a single file. On other systems, it returns an
-// error.
-func Evict(ctx context.Context, _ string) error {
-	fail := &iotax.Error{Op: "drop caches", On: "of this host", Hint: "measure with warm caches: --warm"}
+func evictHere(ctx context.Context, _ string) error {
+	fail := &iotax.Error{Op: "drop caches", On: "of this machine", Hint: "measure with warm caches: --warm"}
 	if runtime.GOOS != "darwin" {
 		fail.Err = errors.New("iotax cannot drop caches on " + runtime.GOOS)
 		return fail

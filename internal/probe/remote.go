@@ -44,6 +44,19 @@ func (fs system) counters(device string) (c counters) {
 	return c
 }
 
+// evict writes back and drops the cached pages of the file, block device or tree at a path. It follows symbolic links in
+// the path, but not those below it. On macOS, which cannot evict a single file, it drops all caches. On other systems,
+// it returns an error.
+var evict = agent.New("evict from the page cache", func(ctx context.Context, path string) (struct{}, error) {
+	return struct{}{}, evictHere(ctx, path)
+})
+
+// EvictOn drops the file, block device or tree at a path of m from the page cache of m.
+func EvictOn(ctx context.Context, m iotax.Machine, path string) error {
+	_, err := evict.On(ctx, m, path)
+	return err
+}
+
 // inside returns the counters of the target's own machine. They are empty if the machine has no such counters (it does
 // not run Linux) or does not answer.
 func inside(ctx context.Context, t *iotax.Target) snapshot {

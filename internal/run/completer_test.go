@@ -39,8 +39,15 @@ func (p *pieceWorkload) Run(ctx context.Context, t *iotax.Target, out *iotax.Tri
 func TestCompleter(t *testing.T) {
 	w := newWorld()
 	d := w.deps()
-	var evicted []string
-	d.Evict = func(_ context.Context, path string) error { evicted = append(evicted, path); return nil }
+	var evicted, there []string // on this host, and on the guest
+	d.Evict = func(_ context.Context, m iotax.Machine, path string) error {
+		if m == d.Host {
+			evicted = append(evicted, path)
+		} else {
+			there = append(there, path)
+		}
+		return nil
+	}
 	d.Workload = func(pw plan.Workload) (iotax.Workload, error) {
 		return &pieceWorkload{fakeWorkload: fakeWorkload{w, pw.Name}, took: time.Minute}, nil
 	}
@@ -60,6 +67,9 @@ func TestCompleter(t *testing.T) {
 	}
 	if len(evicted) < 2 || evicted[0] == "/kernel" || evicted[1] != "/kernel" {
 		t.Errorf("evicted %v", evicted)
+	}
+	if len(there) == 0 {
+		t.Error("nothing was evicted on the guest")
 	}
 }
 

@@ -172,11 +172,13 @@ func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) 
 	return nil
 }
 
-// evict drops the test files from this host's page cache, which also caches a guest's disks and shares. The workload
-// itself must empty the cache of another machine (fio invalidates its file). If evicting fails, the trial runs warm,
-// with a finding.
+// evict drops the test files from the page caches of the target's machine and of this host, which also caches a guest's
+// disks and shares. If evicting fails, the trial runs warm, with a finding.
 func evict(ctx context.Context, d Deps, coldFiles func(*iotax.Target) []string, target *iotax.Target, t *iotax.Trial) error {
 	var paths []string
+	var err error
+	limit, cancel := context.WithTimeoutCause(ctx, iotax.StageTime, fmt.Errorf("no end within %s", phrase(iotax.StageTime)))
+	defer cancel()
 	places := []*iotax.Target{target}
 	if len(target.Together) > 0 {
 		places = target.Together
@@ -185,13 +187,15 @@ func evict(ctx context.Context, d Deps, coldFiles func(*iotax.Target) []string, 
 		if p := o.Place.Backing; p != "" && !slices.Contains(paths, p) {
 			paths = append(paths, p)
 		}
+		if local := o.Machine == nil || iotax.IsLocal(o.Machine) || o.Machine.Caps().RunOnConsole != nil; !local && o.Place.Kind != iotax.PlaceURL {
+			err = errors.Join(err, d.Evict(limit, o.Machine, o.Place.Path))
+		}
 	}
 	if coldFiles != nil {
 		paths = append(paths, coldFiles(target)...)
 	}
-	var err error
 	for _, p := range paths {
-		err = errors.Join(err, d.Evict(ctx, p))
+		err = errors.Join(err, d.Evict(limit, d.Host, p))
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -67,7 +67,7 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 		Watch:       watching(settle, watcher.Start),
 		Explain:     watching(settle, watcher.Explain),
 		Profile:     watching(settle, watcher.Profile),
-		Evict:       probe.Evict,
+		Evict:       probe.EvictOn,
 		Governor:    probe.SetGovernor,
 		Check:       check.Trial,
 		Review:      check.Run, ReviewValues: check.RunValues(), ReviewFacts: check.RunFacts,
