@@ -219,12 +219,15 @@ func doSQLite(ctx context.Context, s SQLite) (_ *Result, err error) {
 	}
 	out := &Result{Facts: map[string]string{}}
 	out.value("transactions.rate", 1/(transactions.sum.Seconds()/float64(transactions.n)), iotax.PerSecond, iotax.Up)
+	out.value(iotax.ValueOperations, float64(transactions.n), iotax.Count, iotax.Neither)
 	// With WAL and NORMAL, only checkpoints flush, so the bytes need not reach the device.
-	if s.Journal != "wal" || s.Synchronous != "normal" {
+	if written > 0 && (s.Journal != "wal" || s.Synchronous != "normal") {
 		out.Facts[iotax.FactDirect] = "by flushes" // the rules then require that these bytes reach the device
 	}
-	// Each table is a separate B-tree, so a transaction writes at least one page of each table that it changes.
-	out.value("write.bytes", float64(transactions.n)*float64(written)*sqlPage, iotax.Bytes, iotax.Neither)
+	if written > 0 {
+		// Each table is a separate B-tree, so a transaction writes at least one page of each table that it changes.
+		out.value("write.bytes", float64(transactions.n)*float64(written)*sqlPage, iotax.Bytes, iotax.Neither)
+	}
 	commits.into(out, "commit")
 	transactions.into(out, "transaction")
 	return out, s.verify(ctx, conn, done, sum)
