@@ -187,7 +187,8 @@ func doBuild(ctx context.Context, b Build) (*Result, error) {
 	}
 	out.value("nothing.duration", time.Since(again).Seconds(), iotax.Seconds, iotax.Down)
 	out.value(iotax.ValueDuration, took.Seconds(), iotax.Seconds, iotax.Down)
-	out.value("compute.share", b.Compile.Seconds()*float64(b.Sources)/float64(b.Jobs)/took.Seconds(), iotax.RatioUnit, iotax.Neither)
+	parallel := min(b.Jobs, runtime.GOMAXPROCS(0)) // more jobs than CPUs do not compile faster
+	out.value("compute.share", b.Compile.Seconds()*float64(b.Sources)/float64(parallel)/took.Seconds(), iotax.RatioUnit, iotax.Neither)
 	compiled.into(out, "compile")
 	return out, b.verify(content, want[0])
 }

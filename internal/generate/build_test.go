@@ -3,6 +3,7 @@ package generate
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -62,5 +63,21 @@ func TestBuild(t *testing.T) {
 		if _, err := doBuild(t.Context(), b); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
 		}
+	}
+}
+
+// With more jobs than CPUs, all CPUs may compile all the time, and the share is near 1.
+func TestBuildShareOfFewCPUs(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	b := Build{Dir: filepath.Join(t.TempDir(), "w"), Sources: 40, Headers: 1, Jobs: 40, Compile: 10 * time.Millisecond}
+	if _, err := makeSources(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	out, err := doBuild(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if share := values(out)["compute.share"]; share < .05 || share > 1.01 {
+		t.Errorf("%.3g of the time", share)
 	}
 }
