@@ -35,6 +35,9 @@ func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.Tar
 			own, _ := strconv.Atoi(each)
 			n += own
 		}
+		if clients, err := strconv.Atoi(t.Facts[iotax.FactClients]); err == nil && clients > 1 {
+			n *= clients
+		}
 		threads = max(threads, n)
 	}
 	if n, err := strconv.Atoi(b.Run.Environment[iotax.FactCPUCount]); err == nil && n > 0 {

@@ -231,6 +231,7 @@ func TestCPUBound(t *testing.T) {
 		facts   map[string]string
 		want    bool
 	}{
+		{"less than half of two clients with a thread each", 110e3, "1", map[string]string{"clients": "2"}, false},
 		{"more than half", 190e3, "", nil, true},
 		{"less than half", 210e3, "", nil, false},
 		{"of two threads", 96e3, "2", nil, true},
@@ -245,7 +246,7 @@ func TestCPUBound(t *testing.T) {
 		run.Calibration = &iotax.Calibration{NullIOPS: c.ceiling}
 		run.Targets[1].Facts = c.facts
 		for i, x := range trials {
-			x.Facts = map[string]string{"numjobs": c.jobs}
+			x.Facts = map[string]string{"numjobs": c.jobs, "clients": c.facts["clients"]}
 			rate := 1000.0
 			if i >= 6 {
 				rate = 60e3

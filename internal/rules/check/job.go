@@ -48,13 +48,21 @@ func (r reading) number(fact string) (float64, bool) {
 	return v, err == nil && v > 0
 }
 
-// jobs returns the number of the generator's threads, and whether it is known. If the job does not set numjobs, the
+// jobs returns the number of the generator's threads per client, and whether it is known. If the job does not set numjobs, the
 // number is 1, and it is known if the I/O engine is known.
 func (r reading) jobs() (float64, bool) {
 	if r.fact(iotax.FactNumJobs) == "" {
 		return 1, r.fact(iotax.FactIOEngine) != ""
 	}
 	return r.number(iotax.FactNumJobs)
+}
+
+// clients returns the number of targets that did the work at the same time, each with its own jobs.
+func (r reading) clients() float64 {
+	if n, err := strconv.Atoi(r.fact(iotax.FactClients)); err == nil && n > 1 {
+		return float64(n)
+	}
+	return 1
 }
 
 func (r reading) limited() bool {

@@ -3,7 +3,6 @@ package check
 import (
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"iotax"
@@ -519,7 +518,7 @@ func (r reading) busy() (float64, bool) {
 	if !ok || !known || s <= 0 {
 		return 0, false
 	}
-	return used / (s * jobs), true
+	return used / (s * jobs * r.clients()), true
 }
 
 // submission checks whether an asynchronous engine blocks on submission.
@@ -541,7 +540,7 @@ func (r reading) submission() []iotax.Finding {
 		// With a full queue, each completion waits for other submissions, so clat may be larger than slat. The thread
 		// then spends most of its time in submission without using CPU.
 		busy, measured := r.busy()
-		all := known && measured && iops*slat/jobs > submitShare && busy < submitBusy
+		all := known && measured && iops*slat/(jobs*r.clients()) > submitShare && busy < submitBusy
 		if slow || all {
 			fs = append(fs, rules.BlockingSubmit.Without("io_uring", r.fact(iotax.FactIOEngine) != "libaio").Found(iotax.AboutTrial(r.t), "%s with %s: submission takes %s, completion %s", d, r.fact(iotax.FactIOEngine), rules.Seconds(slat), rules.Seconds(clat)))
 		}
@@ -594,10 +593,7 @@ func (r reading) reached() float64 {
 		}
 		flows = []stat.Flow{{Rate: rate, Latency: lat}}
 	}
-	d := stat.Little(flows...)
-	if n, err := strconv.Atoi(r.fact(iotax.FactClients)); err == nil && n > 1 {
-		d /= float64(n) // each client has its own queue
-	}
+	d := stat.Little(flows...) / r.clients() // each client has its own queue
 	if !math.IsNaN(d) {
 		return d
 	}

@@ -3,6 +3,7 @@ package check
 import (
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -438,6 +439,9 @@ var planted = []struct {
 			set(t, "cpu.client", 4)
 			set(t, "cpu.host.busy", 0.98)
 		}},
+	{"generator-bound", "four clients of one thread each", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { clients(t, 4); set(t, "cpu.client", 39) },
+		func(t *iotax.Trial, _ *iotax.Target) { clients(t, 4); set(t, "cpu.client", 12) }},
 	{"blocking-submit", "submission longer than completion", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) {
 			set(t, "read.latency.submission.mean", 1.4e-3)
@@ -459,6 +463,17 @@ var planted = []struct {
 			set(t, "read.latency.completion.mean", 31*48e-6)
 			set(t, "cpu.client", 9)
 		}},
+	{"blocking-submit", "a full queue of each of four clients", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			clients(t, 4)
+			set(t, "read.latency.submission.mean", 4*48e-6)
+			set(t, "read.latency.completion.mean", 4*31*48e-6)
+		},
+		func(t *iotax.Trial, _ *iotax.Target) { // the submission takes a quarter of the time
+			clients(t, 4)
+			set(t, "read.latency.submission.mean", 48e-6)
+			set(t, "read.latency.completion.mean", 4*31*48e-6)
+		}},
 	{"depth-not-reached", "8 of 32", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "read.latency.mean", 8/get(t, "read.iops")) },
 		func(t *iotax.Trial, _ *iotax.Target) {
@@ -479,6 +494,14 @@ var planted = []struct {
 type thisHost struct{ iotax.Machine }
 
 func (thisHost) Caps() iotax.MachineCaps { return iotax.MachineCaps{Local: true} }
+
+// clients makes n clients do the work of the trial at the same time, each with its own queue of 32.
+func clients(t *iotax.Trial, n float64) {
+	t.Facts[iotax.FactClients] = strconv.Itoa(int(n))
+	for _, name := range []string{"read.latency.mean", "read.latency.completion.mean"} {
+		set(t, name, n*get(t, name))
+	}
+}
 
 // elsewhere moves the trial to a machine unrelated to this host.
 func elsewhere(t *iotax.Trial, tgt *iotax.Target) {
