@@ -48,9 +48,9 @@ func (o *Object) metrics() (all []metric.Metric) {
 		all = slices.Concat(all, metric.Of(iotax.BytesPerSecond, iotax.Up, d[0]+".bandwidth", "bytes per second"),
 			metric.Of(iotax.PerSecond, iotax.Up, d[1]+".rate", "requests per second"),
 			metric.Of(iotax.Seconds, iotax.Down, d[0]+".duration", "time of all requests", d[0]+".cpu", "CPU time of the client"),
-			metric.Latency(d[1]+".latency", "time of a request"), metric.Latency(d[1]+".ttfb", "time to the first byte of an answer"))
+			metric.Latency(d[1]+".latency", "time of a request"))
 	}
-	return all
+	return append(all, metric.Latency("get.ttfb", "time to the first byte of an answer")...)
 }
 
 // Scale multiplies the size of the objects by a factor. Their number stays the same.

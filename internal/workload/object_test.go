@@ -90,6 +90,11 @@ func TestObject(t *testing.T) {
 			t.Errorf("%s is %v", name, v.Value)
 		}
 	}
+	for _, m := range spec.Traits().Metrics() {
+		if _, ok := out.Value(m.Name); !ok && strings.HasSuffix(m.Name, ".mean") {
+			t.Errorf("%s is listed, but not reported", m.Name)
+		}
+	}
 	if _, ok := out.Value("put.latency.p99"); ok {
 		t.Error("a 99th percentile of 20 objects")
 	}
