@@ -105,6 +105,27 @@ func tenRounds(t *testing.T, trial func(target string, round int) (iops float64,
 	return db
 }
 
+// A run that was killed while it opened its targets does not end the search.
+func TestTuneKilledRun(t *testing.T) {
+	db := tenRounds(t, func(string, int) (float64, []iotax.Finding) { return 100, nil })
+	for i, id := range []string{"opening", "opened"} {
+		r := &iotax.Run{ID: id, Status: iotax.Interrupted, Baseline: "a", Plan: []byte("x"), Start: time.Now(), Targets: []iotax.TargetInfo{{Name: "a"}, {Name: "b"}}[:2*i]}
+		if err := db.Create(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	combos := []tune.Combo{{0}, {1}}
+	m := &matrix{targets: map[string]plan.Target{fmt.Sprint(combos[0]): {Name: "a"}, fmt.Sprint(combos[1]): {Name: "b", On: "host", Kind: "dir", Spec: &plan.Plain{}}}}
+	runs := []string{"opened", "s", "opening", "gone"}
+	tuned := &tuning{matrix: m, metric: "read.iops", db: db, state: tuneState{Steps: []tuneStep{{Combos: combos, Runs: runs}}}, step: 1}
+	if rows, err := tuned.rows(t.Context(), combos, runs); err != nil || len(rows[1].D) != 10 || rows[1].Wrong != "" {
+		t.Errorf("%+v, %v", rows, err)
+	}
+	if lines, err := tuned.lines(t.Context(), combos[1]); err != nil || len(lines) > 0 {
+		t.Errorf("%q, %v", lines, err)
+	}
+}
+
 // tune leaves single invalid trials out. It refuses a combination with too many of them.
 func TestTuneInvalid(t *testing.T) {
 	cached := iotax.Finding{Rule: rules.CacheServed.ID, Severity: iotax.Invalid, Evidence: "too fast"}

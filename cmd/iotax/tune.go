@@ -373,7 +373,7 @@ func (t *tuning) plan(combos []tune.Combo, rounds int) *plan.Plan {
 }
 
 // rows returns the measurements of the runs of a step, one row for each combination, without the invalid trials. It
-// skips runs that are not in the store.
+// skips runs that are not in the store, or that ended before their targets were open.
 func (t *tuning) rows(ctx context.Context, combos []tune.Combo, runs []string) ([]tune.Row, error) {
 	rows := make([]tune.Row, len(combos))
 	good := make([]int, len(combos))
@@ -383,7 +383,7 @@ func (t *tuning) rows(ctx context.Context, combos []tune.Combo, runs []string) (
 	}
 	for _, id := range runs {
 		r, err := t.db.Get(ctx, id)
-		if errors.Is(err, store.ErrNotFound) {
+		if errors.Is(err, store.ErrNotFound) || err == nil && len(r.Targets) == 0 {
 			continue
 		} else if err != nil {
 			return nil, err
@@ -518,12 +518,17 @@ func (m *matrix) changes(c tune.Combo) []tuneChange {
 
 // lines returns the options of the recommended target in the form that programs take, such as the arguments of QEMU.
 func (t *tuning) lines(ctx context.Context, c tune.Combo) (lines []string, err error) {
-	for _, step := range slices.Backward(t.state.Steps) {
-		if len(step.Runs) == 0 || !slices.ContainsFunc(step.Combos, func(o tune.Combo) bool { return slices.Equal(o, c) }) {
-			continue
+	var runs []string
+	for _, step := range t.state.Steps {
+		if slices.ContainsFunc(step.Combos, func(o tune.Combo) bool { return slices.Equal(o, c) }) {
+			runs = append(runs, step.Runs...)
 		}
-		r, err := t.db.Get(ctx, step.Runs[len(step.Runs)-1])
-		if err != nil {
+	}
+	for _, id := range slices.Backward(runs) {
+		r, err := t.db.Get(ctx, id)
+		if errors.Is(err, store.ErrNotFound) || err == nil && len(r.Targets) == 0 {
+			continue
+		} else if err != nil {
 			return nil, err
 		}
 		facts := func(name string) map[iotax.FactKey]string {
