@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -123,6 +124,38 @@ func TestTuneKilledRun(t *testing.T) {
 	}
 	if lines, err := tuned.lines(t.Context(), combos[1]); err != nil || len(lines) > 0 {
 		t.Errorf("%q, %v", lines, err)
+	}
+}
+
+// full is standard output on a full disk.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
+
+// tune removes its state only after it has printed the answer.
+func TestTunePrintsFirst(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", dir)
+	t.Setenv("XDG_CACHE_HOME", dir)
+	t.Setenv("TMPDIR", dir)
+	file, state := filepath.Join(dir, "p.yaml"), filepath.Join(dir, "tune")
+	text := "targets: {a: {dir: " + dir + ", labels: {x: [1, 2]}}}\nworkloads: {w: {command: 'true'}}\nmeasure: {cold: false, ramp: 0s}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"tune", file, "--for", "duration", "--rounds", "6..6", "--margin", "90%", "--state", state, "--store", filepath.Join(dir, "db"), "-q"}
+	var out, errs bytes.Buffer
+	if code := Main(t.Context(), args, nil, full{}, &errs); code != exitError || !strings.Contains(errs.String(), "the disk is full") {
+		t.Fatalf("exit status %d: %s", code, &errs)
+	}
+	if _, err := os.Stat(filepath.Join(state, "state.json")); err != nil {
+		t.Fatal(err)
+	}
+	if code := Main(t.Context(), args, nil, &out, &errs); code != exitOK || !strings.Contains(out.String(), "Keep the present options") {
+		t.Errorf("exit status %d: %s%s", code, &out, &errs)
+	}
+	if _, err := os.Stat(state); !os.IsNotExist(err) {
+		t.Errorf("the state is left: %v", err)
 	}
 }
 

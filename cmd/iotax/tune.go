@@ -169,13 +169,14 @@ func (a *app) tune(ctx context.Context, fl *tuneFlags, args []string) error {
 		return &iotax.Error{Op: "tune", On: p.Name, Err: err, Hint: "the same command with a larger --budget continues. A larger --margin, or fewer --rounds, needs less time: start that anew with --reset"}
 	case err != nil:
 		return err
-	default:
-		if err := dir.Remove(); err != nil {
-			return err
-		}
 	}
 	if err := t.print(ctx, s, &r); err != nil {
 		return err
+	}
+	if !spent {
+		if err := dir.Remove(); err != nil {
+			return err
+		}
 	}
 	if !r.Sure {
 		return exitCode(exitIncomplete)
