@@ -188,8 +188,9 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	}
 	kept := *run
 	if o.Resume != nil {
-		// The resumed run finds the other findings again if they still apply.
-		run.Findings = mergeFindings(Leftovers(run), o.Findings)
+		// The resumed run finds the other findings again if they still apply. Its plan no longer shows that fio would run
+		// jobs at the same time.
+		run.Findings = mergeFindings(findings(run, rules.LeftBehind, rules.JobsRunAlone), o.Findings)
 	}
 	if err = r.open(ctx, run, o.KeepGoing || p.Measure.KeepGoing); err == nil {
 		setup, opened = d.Now().Sub(from), true
@@ -270,9 +271,12 @@ func leftBehind(run *iotax.Run, err error) {
 }
 
 // Leftovers returns the findings of r about resources that could not be removed.
-func Leftovers(r *iotax.Run) (found []iotax.Finding) {
+func Leftovers(r *iotax.Run) []iotax.Finding { return findings(r, rules.LeftBehind) }
+
+// findings returns the findings of r that are of one of these rules.
+func findings(r *iotax.Run, of ...rules.Rule) (found []iotax.Finding) {
 	for _, f := range r.Findings {
-		if f.Rule == rules.LeftBehind.ID {
+		if slices.ContainsFunc(of, func(r rules.Rule) bool { return r.ID == f.Rule }) {
 			found = append(found, f)
 		}
 	}

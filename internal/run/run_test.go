@@ -462,6 +462,21 @@ func TestResumeGoesOnWhereItStopped(t *testing.T) {
 	}
 }
 
+// A resumed run keeps the findings that it cannot find again.
+func TestResumeKeepsFindings(t *testing.T) {
+	w := newWorld()
+	p := guestPlan("w")
+	first, err := Run(t.Context(), p, w.deps(), Options{ID: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Findings = []iotax.Finding{{Rule: "left-behind"}, {Rule: "stopped-early"}, {Rule: "jobs-run-alone"}}
+	again, err := Run(t.Context(), p, w.deps(), Options{Resume: first, Trials: w.saved, Findings: first.Findings[:1]})
+	if err != nil || !slices.Equal(again.Findings, []iotax.Finding{first.Findings[0], first.Findings[2]}) {
+		t.Errorf("%v, %+v", err, again.Findings)
+	}
+}
+
 // A cell with failed trials is incomplete, so a resumed run measures it again.
 func TestResumeMeasuresAgainWhatFailed(t *testing.T) {
 	w := newWorld()
