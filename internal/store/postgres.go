@@ -59,6 +59,9 @@ func newPostgres(url string) (*postgresDriver, error) {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "iotax"
 	}
+	if config.RuntimeParams["idle_in_transaction_session_timeout"] == "" {
+		config.RuntimeParams["idle_in_transaction_session_timeout"] = "5min" // a stopped iotax must not keep its locks
+	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = patience
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"iotax"
 	"iotax/internal/testenv/storetest"
@@ -145,6 +146,42 @@ func TestPostgresErrors(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), at); err == nil || !strings.Contains(err.Error(), "newer iotax") {
 		t.Errorf("a newer schema: %v", err)
+	}
+}
+
+// A write ends with a hint if another session holds a lock or the server does not answer, and the server ends a
+// transaction whose client has stopped.
+func TestPostgresLocked(t *testing.T) {
+	defer func(d time.Duration) { savePatience = d }(savePatience)
+	savePatience = time.Second
+	s := open(t, database(t))
+	r := exampleRun("r")
+	if err := s.Create(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := s.db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	var idle string
+	if err := tx.QueryRow(`SHOW idle_in_transaction_session_timeout`).Scan(&idle); err != nil || idle != "5min" {
+		t.Errorf("idle_in_transaction_session_timeout is %q, %v", idle, err)
+	}
+	if _, err := tx.Exec(`UPDATE runs SET name = name`); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Update(context.Background(), r) }()
+	select {
+	case err := <-done:
+		wantHint(t, err, "save run r", "within 1s", "pg_stat_activity")
+	case <-time.After(20 * time.Second):
+		t.Fatal("Update still waits for the lock")
+	}
+	tx.Rollback()
+	if err := s.Update(t.Context(), r); err != nil {
+		t.Errorf("after the lock is gone: %v", err)
 	}
 }
 

@@ -29,8 +29,8 @@ const applicationID = 0x696f7478
 // patience is the time limit for waiting for another writer or for a database server. Only tests change it.
 var patience = 10 * time.Second
 
-// savePatience is the time limit for waiting to save results of a run. It is longer than the removal of a large run,
-// because a run ends if its results cannot be saved. Only tests change it.
+// savePatience is the time limit for waiting to save results of a run, and for any write in PostgreSQL. It is longer
+// than the removal of a large run, because a run ends if its results cannot be saved. Only tests change it.
 var savePatience = 5 * time.Minute
 
 // sqliteDriver stores runs in a SQLite file.

@@ -181,6 +181,12 @@ func (s *Store) writeWithin(ctx context.Context, wait time.Duration, op string, 
 	ctx = context.WithoutCancel(ctx)
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	if s.Shared() { // the server may stop answering, or another session may hold a lock without end
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, savePatience, &iotax.Error{Op: op, On: "in store " + s.on, Err: fmt.Errorf("the server did not complete it within %s", savePatience),
+			Hint: "is the server up? the view pg_stat_activity shows sessions that hold or wait for a lock; or use another store: --store URL"})
+		defer cancel()
+	}
 	return s.transact(ctx, wait, op, nil, fn)
 }
 
