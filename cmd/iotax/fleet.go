@@ -137,10 +137,16 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 	if k.detach {
 		return nil
 	}
-	last, runErr := a.watchJob(ctx, c, j)
+	last, runErr := a.watchJob(ctx, k.shards, func(ctx context.Context) (kube.Progress, error) { return c.Look(ctx, c.Namespace, j) })
+	if runErr != nil && ctx.Err() == nil && !errors.Is(runErr, iotax.ErrGone) {
+		if e := (*iotax.Error)(nil); errors.As(runErr, &e) {
+			runErr = e.Err // without its hint
+		}
+		return &iotax.Error{Op: "watch", On: where, Err: runErr, Hint: "the job may still run and save its trials; once it has ended: iotax report " + id}
+	}
 	ctx = context.WithoutCancel(ctx)
 	over := last.Over
-	if runErr != nil { // interrupted, or the cluster is unreachable: remove the pods, which first save their trials
+	if runErr != nil { // interrupted, or the job no longer exists: remove the pods, which first save their trials
 		fmt.Fprintln(a.err, "removing the job; its pods save what they have")
 		err := c.RemoveJob(ctx, c.Namespace, j.Name())
 		over, runErr = err == nil, errors.Join(runErr, err)
@@ -170,35 +176,38 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 
 const (
 	jobPause   = time.Second
-	jobSilence = 10 // failed requests in a row before watchJob gives up
+	jobSilence = 5 * time.Minute // time without an answer of the cluster after which watchJob gives up
 )
 
-// watchJob prints the progress of the job until the job ends, ctx is done, or jobSilence requests in a row have failed.
-// It returns the last progress.
-func (a *app) watchJob(ctx context.Context, c *kube.Client, j kube.Job) (last kube.Progress, err error) {
-	shown, silent := "", 0
+// watchJob prints the progress of a job with this number of shards until the job ends or no longer exists, ctx is done,
+// or all calls of look have failed for jobSilence. It returns the last progress.
+func (a *app) watchJob(ctx context.Context, shards int, look func(context.Context) (kube.Progress, error)) (last kube.Progress, err error) {
+	shown, heard := "", time.Now()
+	show := func(text string) {
+		if text != shown && !a.quiet {
+			fmt.Fprintln(a.err, text)
+		}
+		shown = text
+	}
 	for {
-		p, err := c.Look(ctx, c.Namespace, j)
+		p, err := look(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return last, context.Cause(ctx)
+		case errors.Is(err, iotax.ErrGone) || err != nil && time.Since(heard) >= jobSilence:
+			return last, err
 		case err != nil:
-			if silent++; silent >= jobSilence {
-				return last, err
-			}
+			show("the cluster does not answer; trying again for " + plan.Duration(jobSilence).String())
 		default:
-			silent, last = 0, p
-			text := fmt.Sprintf("%d of %s done, %d running", p.Done, format.Plural(j.Shards, "shard"), p.Running)
+			heard, last = time.Now(), p
+			text := fmt.Sprintf("%d of %s done, %d running", p.Done, format.Plural(shards, "shard"), p.Running)
 			if p.Failed > 0 {
 				text += ", " + format.Plural(p.Failed, "pod") + " failed"
 			}
 			if p.Why != "" {
 				text += ": " + p.Why
 			}
-			if text != shown && !a.quiet {
-				fmt.Fprintln(a.err, text)
-			}
-			shown = text
+			show(text)
 			if p.Over {
 				return last, nil
 			}
