@@ -113,3 +113,17 @@ func TestWorkOfSections(t *testing.T) {
 		}
 	}
 }
+
+// fio's option buffered is the inverse of direct.
+func TestBufferedIsNotDirect(t *testing.T) {
+	for options, want := range map[string]string{
+		`"buffered" : "0"`: "1", `"buffered" : "1"`: "0", `"direct" : "1"`: "1", `"rw" : "read"`: "",
+	} {
+		var b Batch
+		add(t, &b, Source{Name: "x.txt"}, doc(now, `"ioengine" : "libaio"`, job("a", 0, 1000, 1000, options)))
+		_, trials, _ := finish(t, &b)
+		if got := trials[0].Facts[iotax.FactDirect]; got != want {
+			t.Errorf("%s: %q, want %q", options, got, want)
+		}
+	}
+}

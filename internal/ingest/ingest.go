@@ -509,6 +509,23 @@ func option(r *fio.Result, key string) string {
 	return r.Options[key]
 }
 
+// directOf is like option for direct, which a job may also set with its inverse, buffered.
+func directOf(r *fio.Result) string {
+	var all []map[string]string
+	for _, j := range r.Jobs {
+		all = append(all, j.Options)
+	}
+	for _, options := range append(all, r.Options) {
+		if v, ok := options["direct"]; ok {
+			return v
+		}
+		if v, ok := options["buffered"]; ok {
+			return map[string]string{"0": "1", "1": "0"}[v]
+		}
+	}
+	return ""
+}
+
 // jobFacts returns the facts about a result's jobs that checks need. The fio workload uses the same names for them.
 func jobFacts(r *fio.Result) map[string]string {
 	facts := map[string]string{}
@@ -519,6 +536,9 @@ func jobFacts(r *fio.Result) map[string]string {
 		}
 		if k == "bs" || k == "size" {
 			v = canonical(v)
+		}
+		if k == iotax.FactDirect {
+			v = directOf(r)
 		}
 		if v != "" {
 			facts[k] = v

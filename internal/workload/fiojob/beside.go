@@ -84,7 +84,10 @@ func (r *resolved) facts() map[string]string {
 		for _, o := range r.all() {
 			value := map[string]string{"rw": o.rw, "iodepth": "1", "numjobs": "1"}[key]
 			for _, s := range o.settings {
-				if s.Key == key && key != "rw" {
+				switch {
+				case key == "direct" && (s.Key == "direct" || s.Key == "buffered"):
+					value = map[bool]string{true: "1", false: "0"}[o.direct]
+				case s.Key == key && key != "rw":
 					value = s.Value
 				}
 			}
