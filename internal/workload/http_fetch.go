@@ -10,10 +10,10 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fortio.org/fortio/fhttp"
-	"fortio.org/fortio/periodic"
 	"fortio.org/log"
 
 	"iotax"
@@ -29,15 +29,25 @@ type page struct {
 
 // A fetcher is one worker.
 type fetcher struct {
-	ctx      context.Context // context of fetch, because fortio passes workers a context that never ends
 	clients  []fhttp.Fetcher
 	pages    []page
 	next     int
+	broken   bool           // whether the last answer was incomplete
 	bins     map[int]uint64 // successful requests, by binOf
 	sum      float64        // sum of their times in seconds
 	bytes    int64
 	requests int64
 	errors   map[string]int64
+}
+
+func (f *fetcher) Write(b []byte) (int, error) { return len(b), nil }
+
+// ReadFrom discards a body, as io.Discard does. It keeps whether reading failed, because StreamFetch returns the same
+// for a file that breaks off as for a successful request.
+func (f *fetcher) ReadFrom(body io.Reader) (int64, error) {
+	n, err := io.Copy(io.Discard, body)
+	f.broken = err != nil
+	return n, err
 }
 
 // binWidth is the width of the histogram's bins, relative to their values.
@@ -46,31 +56,29 @@ const binWidth = 0.01
 func binOf(seconds float64) int { return int(math.Round(math.Log(max(seconds, 1e-9)) / binWidth)) }
 func binValue(bin int) float64  { return math.Exp(float64(bin) * binWidth) }
 
-// Run fetches the next page. It reports whether it received a valid answer, and the fault otherwise.
-func (f *fetcher) Run(context.Context, periodic.ThreadID) (bool, string) {
-	ctx := f.ctx
+// fetch fetches the next page. Its time counts from intended, which is in the past if all workers were busy then.
+func (f *fetcher) fetch(ctx context.Context, intended time.Time) {
 	p, c := f.pages[f.next%len(f.pages)], f.clients[f.next%len(f.pages)]
 	f.next++
-	begun := time.Now()
-	code, size, header := c.StreamFetch(ctx)
-	took := time.Since(begun).Seconds()
+	f.broken = false
+	code, size, _ := c.StreamFetch(ctx)
+	took := time.Since(intended).Seconds()
 	if ctx.Err() != nil {
-		return false, ""
+		return
 	}
 	f.requests++
-	body := size - int64(header)
 	switch {
 	case code < 200 || code > 299:
 		f.errors[fmt.Sprintf("status %d", code)]++
-		return false, fmt.Sprint(code)
-	case p.size >= 0 && size != p.size && body != p.size:
+	case f.broken:
+		f.errors["incomplete answer"]++
+	case p.size >= 0 && size != p.size:
 		f.errors[fmt.Sprintf("%d bytes in place of %d", size, p.size)]++
-		return false, "short"
+	default:
+		f.bytes += size
+		f.sum += took
+		f.bins[binOf(took)]++
 	}
-	f.bytes += size
-	f.sum += took
-	f.bins[binOf(took)]++
-	return true, ""
 }
 
 // fetched holds the results of all workers together.
@@ -87,15 +95,14 @@ type fetched struct {
 var quietOnce sync.Once
 
 // fetch runs workers for `length`. rate is the number of requests per second of all workers together; 0 means a closed
-// loop. It returns an error if ctx is done, or if no request succeeded.
+// loop. In an open loop, the next worker that is free takes the next request. It returns an error if ctx is done, or if no request succeeded.
 func fetch(ctx context.Context, pages []page, workers int, rate float64, length time.Duration) (*fetched, error) {
 	quietOnce.Do(func() { log.SetLogLevelQuiet(log.Critical) }) // fetch counts and reports the failures itself
 	fetchers := make([]*fetcher, workers)
-	runners := make([]periodic.Runnable, workers)
 	for i := range fetchers {
-		f := &fetcher{ctx: ctx, pages: pages, next: i * len(pages) / workers, bins: map[int]uint64{}, errors: map[string]int64{}}
+		f := &fetcher{pages: pages, next: i * len(pages) / workers, bins: map[int]uint64{}, errors: map[string]int64{}}
 		for _, p := range pages {
-			o := &fhttp.HTTPOptions{URL: p.url, NumConnections: 1, DisableFastClient: true, HTTPReqTimeOut: 60 * time.Second}
+			o := &fhttp.HTTPOptions{URL: p.url, NumConnections: 1, DisableFastClient: true, HTTPReqTimeOut: 60 * time.Second, DataWriter: f}
 			c, err := fhttp.NewClient(o.Init(p.url))
 			if err != nil {
 				return nil, err
@@ -103,21 +110,35 @@ func fetch(ctx context.Context, pages []page, workers int, rate float64, length 
 			defer c.Close()
 			f.clients = append(f.clients, c)
 		}
-		fetchers[i], runners[i] = f, f
+		fetchers[i] = f
 	}
-	stop := periodic.NewAborter()
-	ended := context.AfterFunc(ctx, func() { stop.Abort(false) })
-	defer ended()
-	o := periodic.RunnerOptions{RunType: "HTTP", QPS: rate, Duration: length, NumThreads: workers, Out: io.Discard, Stop: stop, Uniform: rate > 0}
-	if rate == 0 {
-		o.QPS = -1 // no limit
-	}
+	var slots atomic.Int64 // of an open loop: number of requests that workers took
 	begun, cpu := time.Now(), object.CPUTime()
-	r := periodic.NewPeriodicRunner(&o)
-	r.Options().Runners = runners // NewPeriodicRunner drops the runners in its options
-	r.Run()
+	end := begun.Add(length)
+	var all sync.WaitGroup
+	for _, f := range fetchers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				intended := time.Now()
+				if rate > 0 {
+					intended = begun.Add(time.Duration(float64(slots.Add(1)-1) / rate * float64(time.Second)))
+				}
+				if wait := min(time.Until(intended), time.Until(end)); wait > 0 {
+					select {
+					case <-ctx.Done():
+						return
+					case <-time.After(wait):
+					}
+				}
+				if !time.Now().Before(end) {
+					return
+				}
+				f.fetch(ctx, intended)
+			}
+		})
+	}
+	all.Wait()
 	out := &fetched{seconds: time.Since(begun).Seconds(), cpu: object.CPUTime() - cpu, bins: map[int]uint64{}, errors: map[string]int64{}}
-	r.Options().ReleaseRunners()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

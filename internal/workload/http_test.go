@@ -129,6 +129,29 @@ func TestHTTPOpenLoop(t *testing.T) {
 	}
 }
 
+// An open loop sends all requests of its rate, whatever the number of workers. The latency of a request begins at the
+// time for which it was planned, so it includes the wait for a worker.
+func TestHTTPOpenLoopCounts(t *testing.T) {
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if asked.Add(1) == 1 {
+			time.Sleep(500 * time.Millisecond)
+		}
+	}))
+	defer server.Close()
+	for workers, least := range map[int]float64{1: 0.1, 20: 0.008} {
+		asked.Store(0)
+		w := made(t, "http", web(func(s *HTTP) { s.URL, s.Rate, s.Workers = server.URL, 59, workers }))
+		out := &iotax.Trial{Length: time.Second}
+		if err := w.Run(worktest.CtxFor(t), worktest.Target(host.Local(), t.TempDir()), out); err != nil {
+			t.Fatal(err)
+		}
+		worktest.Want(t, out, "operations", 56, 60)
+		worktest.Want(t, out, "duration", 1, 20)
+		worktest.Want(t, out, "http.latency.mean", least, 10)
+	}
+}
+
 // Error responses are counted separately. Without errors, their share is 0.
 func TestHTTPErrors(t *testing.T) {
 	for _, every := range []int64{0, 4} {
@@ -150,6 +173,30 @@ func TestHTTPErrors(t *testing.T) {
 		}
 		if got := slices.Contains(foundRules(out), "http-errors"); got != (every > 0) || got != (out.Facts["errors: status 503"] != "") {
 			t.Errorf("every %d: %v, %v", every, out.Findings, out.Facts)
+		}
+	}
+}
+
+// An answer that breaks off counts as failed, even if the size of the file is not known in advance.
+func TestHTTPTruncated(t *testing.T) {
+	for _, sent := range []int{0, 100} {
+		var n atomic.Int64
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			body := make([]byte, 1000)
+			w.Header().Set("Content-Length", "1000")
+			if n.Add(1)%2 == 0 {
+				body = body[:sent]
+			}
+			_, _ = w.Write(body)
+		}))
+		defer s.Close()
+		out, err := windowed(t, made(t, "http", web(func(h *HTTP) { h.URL = s.URL })), worktest.Target(host.Local(), t.TempDir()), 300*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		worktest.Want(t, out, "http.errors", 0.3, 0.7)
+		if out.Facts["errors: incomplete answer"] == "" || !slices.Contains(foundRules(out), "http-errors") {
+			t.Errorf("%d bytes of 1000: %v, %v", sent, out.Facts, out.Findings)
 		}
 	}
 }
