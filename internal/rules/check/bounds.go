@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"iotax"
 	"math"
 	"slices"
 	"strings"
@@ -39,7 +38,7 @@ func (r reading) impossible() string {
 		default:
 			continue
 		}
-		if most == 0 || strings.HasPrefix(what, "b") && slices.Contains(disklessEngines, r.fact(iotax.FactIOEngine)) {
+		if most == 0 || strings.HasPrefix(what, "b") && r.diskless() {
 			most = math.Inf(1)
 		}
 		if !(v.Value >= least && v.Value <= most) || math.IsInf(v.Value, 0) {

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,8 +40,11 @@ func RunFacts(t *iotax.Trial) map[string]string {
 // limits lists the fio options that limit the rate of a job.
 var limits = []string{"--rate=", "--rate_iops=", "--thinktime="}
 
-// disklessEngines lists the fio engines that do not access storage (fio HOWTO, ioengine).
-var disklessEngines = []string{"null", "cpuio"}
+// parts returns the values of a fact, one for each job that runs at the same time.
+func (r reading) parts(fact string) []string { return strings.Split(r.fact(fact), " + ") }
+
+// diskless reports whether the counted bytes include those of fio's engine null, which does not access storage.
+func (r reading) diskless() bool { return slices.Contains(r.parts(iotax.FactIOEngine), "null") }
 
 // number returns the value of a fact if it is a positive number.
 func (r reading) number(fact string) (float64, bool) {
@@ -54,7 +58,15 @@ func (r reading) jobs() (float64, bool) {
 	if r.fact(iotax.FactNumJobs) == "" {
 		return 1, r.fact(iotax.FactIOEngine) != ""
 	}
-	return r.number(iotax.FactNumJobs)
+	var sum float64
+	for _, part := range r.parts(iotax.FactNumJobs) {
+		n, err := strconv.ParseFloat(part, 64)
+		if err != nil || !(n > 0) {
+			return 0, false
+		}
+		sum += n
+	}
+	return sum, true
 }
 
 // clients returns the number of targets that did the work at the same time, each with its own jobs.

@@ -170,7 +170,7 @@ func (r reading) clock() *iotax.Finding {
 // device compares the bytes of the workload with the bytes at the devices below the target: first the block device of
 // the target's machine, then the device of this host.
 func (r reading) device() []iotax.Finding {
-	if slices.Contains(disklessEngines, r.fact(iotax.FactIOEngine)) {
+	if r.diskless() {
 		return nil
 	}
 	onHost := r.tgt == nil || r.tgt.Place.Backing != "" && r.tgt.Place.Durability != iotax.Volatile
@@ -242,10 +242,12 @@ func (r reading) rampShare() float64 {
 	return 0
 }
 
-// direct reports whether the job bypassed the page cache of its machine.
+// direct reports whether all jobs bypassed the page cache of their machine.
 func (r reading) direct() bool {
-	d, ok := r.t.Facts[iotax.FactDirect]
-	return ok && d != "0" && d != "false" // "direct" without a value means on
+	_, ok := r.t.Facts[iotax.FactDirect]
+	return ok && !slices.ContainsFunc(r.parts(iotax.FactDirect), func(d string) bool {
+		return d == "0" || d == "false" || d == "default" // "direct" without a value means on
+	})
 }
 
 // warm reports whether the plan asks for warm caches. It returns false for a cold trial whose caches could not be

@@ -270,6 +270,23 @@ var planted = []struct {
 			set(t, "device.write.bytes", get(t, "write.bytes")/10)
 		},
 		func(t *iotax.Trial, _ *iotax.Target) { written(t) }},
+	{"cache-served", "half of it, for two jobs with direct I/O, and for one without", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) { jointly(t, "1 + 1"); halfServed(t) },
+		func(t *iotax.Trial, _ *iotax.Target) { jointly(t, "0 + 0"); halfServed(t) }},
+	{"cache-served", "half of it, for two jobs with direct I/O, and for one that leaves it to fio", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) { jointly(t, "1 + 1"); halfServed(t) },
+		func(t *iotax.Trial, _ *iotax.Target) { jointly(t, "1 + default"); halfServed(t) }},
+	{"cache-served", "of a job beside one that uses only CPU time, and beside one without a device", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			jointly(t, "1 + 1")
+			halfServed(t)
+			t.Facts[iotax.FactIOEngine] = "cpuio + io_uring"
+		},
+		func(t *iotax.Trial, _ *iotax.Target) {
+			jointly(t, "1 + 1")
+			halfServed(t)
+			t.Facts[iotax.FactIOEngine] = "io_uring + null"
+		}},
 	{"foreign-io", "a backup writes", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) {
 			set(t, "device.write.ios", 0.05*get(t, "device.read.ios"))
@@ -439,6 +456,17 @@ var planted = []struct {
 			set(t, "cpu.client", 4)
 			set(t, "cpu.host.busy", 0.98)
 		}},
+	{"generator-bound", "two jobs at the same time, with three threads", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			jointly(t, "1 + 1")
+			t.Facts[iotax.FactNumJobs] = "1 + 2"
+			set(t, "cpu.client", 29)
+		},
+		func(t *iotax.Trial, _ *iotax.Target) {
+			jointly(t, "1 + 1")
+			t.Facts[iotax.FactNumJobs] = "1 + 2"
+			set(t, "cpu.client", 20)
+		}},
 	{"generator-bound", "four clients of one thread each", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { clients(t, 4); set(t, "cpu.client", 39) },
 		func(t *iotax.Trial, _ *iotax.Target) { clients(t, 4); set(t, "cpu.client", 12) }},
@@ -494,6 +522,18 @@ var planted = []struct {
 type thisHost struct{ iotax.Machine }
 
 func (thisHost) Caps() iotax.MachineCaps { return iotax.MachineCaps{Local: true} }
+
+// jointly makes two jobs do the work of the trial at the same time.
+func jointly(t *iotax.Trial, direct string) {
+	t.Facts[iotax.FactDirect], t.Facts[iotax.FactIODepth], t.Facts[iotax.FactNumJobs] = direct, "16 + 16", "1 + 1"
+}
+
+// halfServed lets the cache of the target's machine serve half of the reads.
+func halfServed(t *iotax.Trial) {
+	for _, n := range []string{"machine.device.read.bytes", "device.read.bytes", "own.read.bytes"} {
+		set(t, n, get(t, "read.bytes")/2)
+	}
+}
 
 // clients makes n clients do the work of the trial at the same time, each with its own queue of 32.
 func clients(t *iotax.Trial, n float64) {

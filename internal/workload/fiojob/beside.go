@@ -2,8 +2,10 @@ package fiojob
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
+	"iotax"
 	"iotax/fio"
 )
 
@@ -75,9 +77,18 @@ func (r *resolved) total() (n int64) {
 	return n
 }
 
-// facts returns the main options as facts of the trial. It joins the values of several jobs, as in "4k + default".
-func (r *resolved) facts() map[string]string {
-	out := map[string]string{}
+// facts returns the main options as facts of the trial. It joins the values of several jobs, as in "4k + default", but
+// names an engine that all of them use only once.
+func (r *resolved) facts(engine string) map[string]string {
+	l := line{job: r, engine: engine, export: engine == nbdEngine}
+	var engines []string
+	for _, o := range r.all() {
+		engines = append(engines, l.engineOf(o))
+	}
+	if len(slices.Compact(slices.Clone(engines))) == 1 {
+		engines = engines[:1]
+	}
+	out := map[string]string{iotax.FactIOEngine: strings.Join(engines, " + ")}
 	for _, key := range []string{"rw", "bs", "bssplit", "bsrange", "iodepth", "numjobs", "direct", "size"} {
 		var values []string
 		isSet := false

@@ -29,8 +29,29 @@ func TestFactDirect(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := r.facts()[iotax.FactDirect]; got != c.want {
+		if got := r.facts("psync")[iotax.FactDirect]; got != c.want {
 			t.Errorf("%v: %q, want %q", c.jobs, got, c.want)
+		}
+	}
+}
+
+// The fact ioengine names the engine of each job if they differ.
+func TestFactIOEngine(t *testing.T) {
+	job := func(engine string) *resolved { return &resolved{engine: engine} }
+	for _, c := range []struct {
+		first  *resolved
+		beside []*resolved
+		settle string
+		want   string
+	}{
+		{job(""), nil, "io_uring", "io_uring"},
+		{job("cpuio"), []*resolved{job("")}, "io_uring", "cpuio + io_uring"},
+		{job("psync"), []*resolved{job("psync")}, "psync", "psync"},
+		{job("psync"), []*resolved{job("libaio")}, "nbd", "nbd"},
+	} {
+		c.first.beside = c.beside
+		if got := c.first.facts(c.settle)[iotax.FactIOEngine]; got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
 }

@@ -776,11 +776,10 @@ func typed(t *iotax.Target, args []string) string {
 // engine ignores iodepth.
 func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) {
 	facts[iotax.FactFio] = st.tool.Version
-	facts[iotax.FactIOEngine] = st.engine
 	j.loadFacts(facts)
 	facts[iotax.FactJob] = iotax.JobText(j.normal(st))
 	facts["ramp"] = out.Ramp.String()
-	for key, value := range st.job.facts() {
+	for key, value := range st.job.facts(st.engine) {
 		facts[key] = value
 	}
 	if len(j.overridden) > 0 {
