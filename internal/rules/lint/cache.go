@@ -21,7 +21,7 @@ func (j *job) returns() (string, bool) {
 	loops, ok := j.number("loops", 1)
 	clones, whole := j.number("numjobs", 1)
 	switch {
-	case j.ours:
+	case j.ours && !j.sized:
 		return "a trial repeats until its time is over", true
 	case j.on("time_based") && j.has("runtime"):
 		return "time_based", true

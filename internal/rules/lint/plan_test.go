@@ -49,6 +49,7 @@ func TestPlanEdges(t *testing.T) {
 		{"depth-of-sync-engine", planWith("rw: randread, iodepth: 8"), "", 0, 0}, // iotax chooses the engine
 		{"file-fits-memory", planWith("rw: randread, direct: 0, size: 1GiB"), "warning", 5, 44},
 		{"file-fits-memory", planWith("rw: randread, direct: 0, size: 64GiB"), "", 0, 0},
+		{"file-fits-memory", planWith("rw: randread, direct: 0, size: 1GiB, by_size: true"), "info", 5, 44}, // one pass
 		{"buffered-write-unsynced", planWith("rw: write, direct: 0, end_fsync: 0"), "warning", 5, 17},
 		{"buffered-write-unsynced", planWith("rw: write, direct: 0"), "", 0, 0}, // iotax adds a flush at the end
 		{"gtod-reduce", planWith("rw: read, gtod_reduce: 1"), "warning", 5, 36},
