@@ -58,6 +58,9 @@ func TestResults(t *testing.T) {
 		{"repeated offsets", "randrepeat", "warning", func(r *fio.Result) { r.Jobs[0].Options["randrepeat"] = "1" }},
 		{"an NFS path", "filename-colon", "error", func(r *fio.Result) { r.Jobs[0].Options["filename"] = "192.168.11.100:/srv/nfs/x" }},
 		{"the standard's units", "size-units", "warning", func(r *fio.Result) { r.Options["size"] = "1GiB" }},
+		{"a ramp in which a faster drive is through", "", "", func(r *fio.Result) {
+			r.Options["size"], r.Options["ramp_time"], r.Options["runtime"] = "1g", "6", "10"
+		}},
 		{"a job that did nothing", "", "", func(r *fio.Result) { r.Jobs[0].Read = fio.Direction{} }},
 	} {
 		r := ran()
