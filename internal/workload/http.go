@@ -29,7 +29,7 @@ import (
 type HTTP struct {
 	URL     string    `yaml:"url" doc:"URL to fetch, instead of files that nginx serves from the target's place"`
 	Workers int       `yaml:"workers" doc:"maximum number of requests in flight"`
-	Rate    float64   `yaml:"rate" doc:"open loop: requests per second, regardless of the answers; 0 means a closed loop at the maximum rate"`
+	Rate    float64   `yaml:"rate" doc:"open loop: requests per second, regardless of the answers; latencies count from the planned times; 0 means a closed loop at the maximum rate"`
 	Files   int       `yaml:"files" doc:"number of files; each is half as large as the next"`
 	Size    plan.Size `yaml:"size" doc:"size of the largest file"`
 
