@@ -13,6 +13,7 @@ import (
 	"iotax"
 	"iotax/internal/calibrate"
 	"iotax/internal/kinds"
+	"iotax/internal/leftover"
 	"iotax/internal/plan"
 	"iotax/internal/run"
 	"iotax/internal/run/progress"
@@ -30,7 +31,8 @@ func (a *app) calibrateCommand() *cobra.Command {
 		Long: `calibrate compares a target with itself (an A/A study). It reports the noise
 floor, how much successive rounds resemble each other, how fast the load
 generator is without a disk, and how long a trial should be. iotax keeps the
-result for seven days, for runs whose baseline is on the same device.
+result for seven days, for runs whose baseline is on the same device, unless
+another run was active on this host.
 
 For a disk or share of a guest, name the directory that holds it first.`,
 		Example: `  iotax calibrate
@@ -86,7 +88,7 @@ func study(d run.Deps, show *progress.Progress) calibrate.Study {
 		if show.Live {
 			show.Status(s)
 		}
-	}}
+	}, Others: func() bool { return len(leftover.Others(leftover.Current().Run)) > 0 }}
 }
 
 func (a *app) calibrate(ctx context.Context, aa *plan.Plan) error {
@@ -102,7 +104,9 @@ func (a *app) calibrate(ctx context.Context, aa *plan.Plan) error {
 	}
 	defer a.endWork(work)
 	show := a.progress()
-	c, r, err := study(wired.Deps(db, work, nil, show, a.verbose), show).Measure(ctx, aa, id, false)
+	s := study(wired.Deps(db, work, nil, show, a.verbose), show)
+	disturbed := s.Others()
+	c, r, err := s.Measure(ctx, aa, id, false)
 	show.End()
 	a.printUnremoved(r)
 	if err != nil {
@@ -116,13 +120,16 @@ func (a *app) calibrate(ctx context.Context, aa *plan.Plan) error {
 		return err
 	}
 	setup := calibrate.SetupOf(r)
-	if err := calibrate.UserCache().Put(setup, c); err != nil {
+	file := calibrate.UserCache().Path(setup)
+	if err := s.Keep(setup, c, disturbed); errors.Is(err, calibrate.ErrDisturbed) {
+		file = ""
+	} else if err != nil {
 		return err
 	}
 	if a.json {
-		return writeJSON(a.out, map[string]any{"setup": setup.Facts, "calibration": c, "file": calibrate.UserCache().Path(setup), "run": r.ID})
+		return writeJSON(a.out, map[string]any{"setup": setup.Facts, "calibration": c, "file": file, "run": r.ID})
 	}
-	return printCalibration(a.out, c, r, setup, calibrate.UserCache().Path(setup))
+	return printCalibration(a.out, c, r, setup, file)
 }
 
 func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, setup calibrate.Setup, file string) error {
@@ -166,7 +173,12 @@ func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, setup cal
 	if f, bad := calibrate.Finding(c); bad {
 		fmt.Fprintf(&b, "%s: %s\n  → %s\n\n", f.Rule, f.Evidence, f.Hint)
 	}
-	fmt.Fprintf(&b, "kept for %d days: %s\nnext: iotax report %s · iotax show %s\n", int(calibrate.MaxAge.Hours()/24), file, iotax.Quote(r.ID), iotax.Quote(r.ID))
+	if file == "" {
+		fmt.Fprintf(&b, "not kept: %v; calibrate again when that run has ended\n", calibrate.ErrDisturbed)
+	} else {
+		fmt.Fprintf(&b, "kept for %d days: %s\n", int(calibrate.MaxAge.Hours()/24), file)
+	}
+	fmt.Fprintf(&b, "next: iotax report %s · iotax show %s\n", iotax.Quote(r.ID), iotax.Quote(r.ID))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -37,6 +38,19 @@ type Study struct {
 	Version string // version of iotax
 	Line    func(string)
 	Status  func(string)
+	Others  func() bool // reports whether another run is active on this host
+}
+
+// ErrDisturbed reports that a calibration was not saved because another run may have disturbed it.
+var ErrDisturbed = errors.New("another run was active on this host")
+
+// Keep saves the calibration of setup in the user's cache. disturbed is the result of Others before the study. If it is
+// true, or if another run is active now, Keep saves nothing and returns ErrDisturbed.
+func (s Study) Keep(setup Setup, c *iotax.Calibration, disturbed bool) error {
+	if disturbed || s.Others() {
+		return ErrDisturbed
+	}
+	return UserCache().Put(setup, c)
 }
 
 // Of returns the Deps.Calibrate function for a run of p. It returns nil if mode is Never.
@@ -151,6 +165,7 @@ func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, setup Setup) (c
 		}
 	}
 	s.Deps = unsaved(s.Deps)
+	disturbed := s.Others()
 	c, r, err := s.Measure(ctx, aa, "calibration", mode != Always)
 	if err != nil {
 		if r != nil {
@@ -158,7 +173,7 @@ func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, setup Setup) (c
 		}
 		return nil, left, err
 	}
-	if err := UserCache().Put(setup, c); err != nil {
+	if err := s.Keep(setup, c, disturbed); err != nil {
 		s.Line("the next run calibrates again: " + err.Error())
 	}
 	return c, nil, nil

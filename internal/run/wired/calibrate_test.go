@@ -28,7 +28,7 @@ func TestCalibrationThatFails(t *testing.T) {
 	d.Prepare = func(context.Context, plan.Target, volume.Env) (iotax.Volume, error) {
 		return nil, &iotax.Error{Op: "make directory", On: "/var/tmp", Err: errors.New("no space left"), Hint: "free some"}
 	}
-	s := calibrate.Study{Deps: d, Kinds: kinds.All(), Line: func(string) {}, Status: func(string) {}}
+	s := calibrate.Study{Deps: d, Kinds: kinds.All(), Line: func(string) {}, Status: func(string) {}, Others: func() bool { return false }}
 	r := &iotax.Run{Baseline: p.Baseline}
 	c, found := s.Of(p, calibrate.Auto)(context.Background(), r)
 	if c != nil || len(found) != 1 || found[0].Rule != "not-calibrated" || !strings.Contains(found[0].Evidence, "no space left") || found[0].Hint != "free some" {
