@@ -84,9 +84,20 @@ func memoryJob(j *job, r *report) {
 
 // shortTrials implements short-run for a plan.
 func shortTrials(p *planView, r *report) {
-	if d := time.Duration(p.Measure.Trial); d > 0 && d < quickLook {
-		r.on(p.Where("trial"), r.rule.Severity, "trials of %s", rules.Time(d))
-		r.hint("%s", schedule.Workable(p.Plan, "give trials of 10 s or more (`--trial 10s`)"))
+	reported := false
+	for _, w := range p.Workloads {
+		d := p.Measure.Length(w)
+		switch {
+		case w.Assumed > 0 || w.Value("by_size") == "true": // w ends by itself
+		case d <= 0 || d >= quickLook:
+		case time.Duration(p.Measure.Trial) >= quickLook:
+			r.on(w.Where("times"), r.rule.Severity, "trials of %s", rules.Time(d))
+			r.hint("use a larger `times`")
+		case !reported:
+			reported = true
+			r.on(p.Where("trial"), r.rule.Severity, "trials of %s", rules.Time(d))
+			r.hint("%s", schedule.Workable(p.Plan, "give trials of 10 s or more (`--trial 10s`)"))
+		}
 	}
 }
 
