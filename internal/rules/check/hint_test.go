@@ -50,6 +50,7 @@ func TestHintsAreNotFollowedYet(t *testing.T) {
 			set(t, "machine.device.write.bytes", 1)
 		}, cache("directsync"), cache("writeback")},
 		{"short-window", "time_based", short, command("fio --time_based"), command("fio")},
+		{"short-trial", "--trial", func(t *iotax.Trial) { shrink(t, 0.3) }, func(t *iotax.Trial, _ *iotax.Target) { t.Length = 0 }, command("fio")},
 		{"drain-counted", "iodepth", late, func(t *iotax.Trial, _ *iotax.Target) {
 			t.Facts[iotax.FactIODepth] = "1"
 			set(t, "read.latency.mean", 1/get(t, "read.iops"))

@@ -400,7 +400,11 @@ func (r reading) window() []iotax.Finding {
 		return fs // work without a fixed length has no window
 	}
 	if s > 0 && s < quickLook {
-		fs = append(fs, rules.ShortTrial.Found(iotax.AboutTrial(r.t), "a window of %s", rules.Seconds(s)))
+		f := rules.ShortTrial.Found(iotax.AboutTrial(r.t), "a window of %s", rules.Seconds(s))
+		if asked == 0 { // by_size
+			f.Hint = "leave `by_size` out, or give it a larger `size`"
+		}
+		fs = append(fs, f)
 	}
 	return fs
 }
