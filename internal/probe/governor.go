@@ -9,13 +9,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gofrs/flock"
+
 	"iotax"
 	"iotax/internal/rules"
 )
 
 // SetGovernor sets the frequency governor of the CPUs of this host. It returns a finding for CPUs without this
-// governor, or if this host has no cpufreq. undo restores the changed CPUs. If undo is not nil, the caller must call
-// it, even after an error.
+// governor, or if this host has no cpufreq. It refuses while another run has set the governor. undo restores the changed
+// CPUs. If undo is not nil, the caller must call it, even after an error.
 func SetGovernor(want string) (undo func() error, found []iotax.Finding, err error) {
 	return thisHost.setGovernor(want)
 }
@@ -28,13 +30,20 @@ func (fs system) setGovernor(want string) (undo func() error, found []iotax.Find
 	if len(policies) == 0 {
 		return nil, missing(want + " was asked for, and this machine has no cpufreq"), nil
 	}
+	// A second run would take the governor of the first run for the earlier one, and restore it at its end.
+	lock := flock.New(filepath.Join(policies[0], "scaling_governor"), flock.SetFlag(os.O_RDONLY))
+	if alone, err := lock.TryLock(); err != nil {
+		return nil, nil, governorError(lock.Path(), err)
+	} else if !alone {
+		return nil, nil, &iotax.Error{Op: "set the frequency governor", Err: errors.New("another run has set it"), Hint: "wait until that run ends, or leave --governor out"}
+	}
 	before := map[string]string{}
 	undo = func() error {
 		var errs []error
 		for file, was := range before {
 			errs = append(errs, writeGovernor(file, was))
 		}
-		return errors.Join(errs...)
+		return errors.Join(append(errs, lock.Close())...)
 	}
 	for _, p := range policies {
 		has, err := os.ReadFile(filepath.Join(p, "scaling_available_governors"))

@@ -64,6 +64,25 @@ func TestGovernorThatIsNotThere(t *testing.T) {
 	}
 }
 
+// Of two runs at the same time, only one sets the governor. Otherwise the second run would keep the governor of the first
+// as the earlier one, and the first run would restore the governor while the second measures.
+func TestGovernorOfTwoRuns(t *testing.T) {
+	fs, now := cpufreq(t, "powersave performance", "powersave", "powersave")
+	undo, _, err := fs.setGovernor("performance")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, _, err := fs.setGovernor("performance"); err == nil || second != nil || !strings.Contains(err.Error(), "another run") || now() != "performance performance" {
+		t.Errorf("the second run: error %v, %s", err, now())
+	}
+	if err := undo(); err != nil || now() != "powersave powersave" {
+		t.Errorf("restored to %s (%v)", now(), err)
+	}
+	if undo, _, err = fs.setGovernor("performance"); err != nil || undo() != nil {
+		t.Errorf("the next run: %v", err)
+	}
+}
+
 // If the governor of one CPU cannot be set, setGovernor returns an error, and undo restores the other CPUs.
 func TestGovernorHalfWay(t *testing.T) {
 	fs, now := cpufreq(t, "powersave performance", "powersave", "powersave")
