@@ -367,3 +367,15 @@ func TestBuiltFindingsAreSeen(t *testing.T) {
 		}
 	}
 }
+
+// Numbers in evidence have three digits and no exponent.
+func TestNumbersInEvidence(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{Number(1503), "1500"}, {Number(32.04), "32"}, {Number(0.00001234), "0.0000123"}, {Number(999.7), "1000"},
+		{Percent(12.345), "1230 %"}, {Percent(0.1254), "12.5 %"}, {Seconds(0.9999), "1000 ms"}, {Seconds(7.25e-6), "7.25 µs"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -21,15 +22,21 @@ func Time(d time.Duration) string {
 	case d >= 100*time.Second:
 		return d.Round(time.Second).String()
 	case d >= time.Second:
-		return fmt.Sprintf("%.3g s", d.Seconds())
+		return Number(d.Seconds()) + " s"
 	case d >= time.Millisecond:
-		return fmt.Sprintf("%.3g ms", d.Seconds()*1e3)
+		return Number(d.Seconds()*1e3) + " ms"
 	}
-	return fmt.Sprintf("%.3g µs", d.Seconds()*1e6)
+	return Number(d.Seconds()*1e6) + " µs"
 }
 
 // Seconds formats a number of seconds like Time.
 func Seconds(s float64) string { return Time(time.Duration(s * float64(time.Second))) }
 
 // Percent formats a share for evidence: "12.5 %".
-func Percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
+func Percent(share float64) string { return Number(100*share) + " %" }
+
+// Number formats a number for evidence, with three significant digits and without an exponent: "1500", "2.5".
+func Number(x float64) string {
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 3, 64), 64)
+	return strconv.FormatFloat(rounded, 'f', -1, 64)
+}

@@ -290,7 +290,7 @@ func (s *study) depth() []iotax.Finding {
 			of := s.reference(t, w)
 			base := reached(of, w)
 			if d := reached(t, w); d > base*depthUnlike || d < base/depthUnlike { // false if a value is NaN
-				fs = append(fs, rules.UnlikeDepth.Found(iotax.AboutCell(t, w), "%s: %.3g in flight on %s, %.3g on %s", w, d, t, base, of))
+				fs = append(fs, rules.UnlikeDepth.Found(iotax.AboutCell(t, w), "%s: %s in flight on %s, %s on %s", w, rules.Number(d), t, rules.Number(base), of))
 			}
 		}
 	}
@@ -350,8 +350,8 @@ func (s *study) plausible() []iotax.Finding {
 			if err != nil || !ratio.Bounded() || ratio.Lo <= 1+s.run.Margin {
 				continue
 			}
-			fs = append(fs, rules.GuestBeatsHost.Found(iotax.AboutCell(t, w), "%s: %s of %s is %.3g times that of %s (%.3g to %.3g)",
-				w, metric, t, ratio.Estimate, s.run.Baseline, ratio.Lo, ratio.Hi))
+			fs = append(fs, rules.GuestBeatsHost.Found(iotax.AboutCell(t, w), "%s: %s of %s is %s times that of %s (%s to %s)",
+				w, metric, t, rules.Number(ratio.Estimate), s.run.Baseline, rules.Number(ratio.Lo), rules.Number(ratio.Hi)))
 		}
 	}
 	return fs

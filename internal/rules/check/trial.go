@@ -391,7 +391,7 @@ func (r reading) window() []iotax.Finding {
 	_, counted := r.value(iotax.ValueOperations) // if the workload counts operations, the time covers exactly these operations
 	if over := s/asked - 1; !counted && asked > 0 && over > drainNote && !r.did("write") && !r.did("trim") {
 		depth, known := r.asked()
-		fs = append(fs, rules.DrainCounted.Without("iodepth", known && depth <= 1).Found(iotax.AboutTrial(r.t), "the IOPS are %.2g %% low: it took %s instead of %s", 100*over/(1+over), rules.Seconds(s), rules.Seconds(asked)))
+		fs = append(fs, rules.DrainCounted.Without("iodepth", known && depth <= 1).Found(iotax.AboutTrial(r.t), "the IOPS are %s low: it took %s instead of %s", rules.Percent(over/(1+over)), rules.Seconds(s), rules.Seconds(asked)))
 	}
 	if asked > 0 {
 		s = asked // so that all trials of a plan have the same evidence
@@ -426,7 +426,7 @@ func (r reading) shape() []iotax.Finding {
 			return []iotax.Finding{rules.ThrottleStep.Found(iotax.AboutTrial(r.t), "%s: %+.0f %% after %s", s.Name, 100*st.Size, rules.Seconds(st.At))}
 		}
 		if warming {
-			return []iotax.Finding{rules.WarmUp.Found(iotax.AboutTrial(r.t), "%s: unlike the rest until second %.3g", s.Name, w.Cut)}
+			return []iotax.Finding{rules.WarmUp.Found(iotax.AboutTrial(r.t), "%s: unlike the rest until second %s", s.Name, rules.Number(w.Cut))}
 		}
 		if st := stat.SteadyState(s); st.Enough && !st.Reached {
 			return []iotax.Finding{rules.NotSteady.Found(iotax.AboutTrial(r.t), "%s: the means of five parts range over %s, their trend over %s", s.Name, rules.Percent(st.Range), rules.Percent(st.Slope))}
@@ -450,7 +450,7 @@ func (r reading) stalled(s iotax.Series) *iotax.Finding {
 		}
 	}
 	if st := stat.FindStalls(bare); st.Count > 0 {
-		f := rules.Stall.Found(iotax.AboutTrial(r.t), "%s: no I/O for %s, from second %.3g on", s.Name, rules.Seconds(st.Longest), st.First)
+		f := rules.Stall.Found(iotax.AboutTrial(r.t), "%s: no I/O for %s, from second %s on", s.Name, rules.Seconds(st.Longest), rules.Number(st.First))
 		return &f
 	}
 	n := len(s.T)
@@ -561,7 +561,7 @@ func (r reading) depth() []iotax.Finding {
 	if !ok || asked <= 1 || !(got > 0) || r.limited() || got >= stat.DepthReached*asked {
 		return nil
 	}
-	return []iotax.Finding{rules.DepthNotReached.Found(iotax.AboutTrial(r.t), "%.3g in flight of %.4g", got, asked)}
+	return []iotax.Finding{rules.DepthNotReached.Found(iotax.AboutTrial(r.t), "%s in flight of %.0f", rules.Number(got), asked)}
 }
 
 // memory detects a virtual disk that serves single random reads faster than flash can. The data of such a disk is in

@@ -48,18 +48,18 @@ func rateMismatch(ran *fio.Job, j *job, r *report) {
 			continue
 		}
 		if s > 0 && d.IOPS > 0 && d.IOs > 0 && iops.off(float64(d.IOs)/s) {
-			r.at(j, j.head, "%s: %d I/Os in %s are %.4g IOPS, and %.4g are printed", d.name, d.IOs, rules.Time(d.Runtime), float64(d.IOs)/s, d.IOPS)
+			r.at(j, j.head, "%s: %d I/Os in %s are %s IOPS, and %s are printed", d.name, d.IOs, rules.Time(d.Runtime), rules.Number(float64(d.IOs)/s), rules.Number(d.IOPS))
 			continue
 		}
 		if d.IOPS < 1 || d.Bandwidth <= 0 {
 			continue
 		}
 		if size := bandwidth.most / d.IOPS; !fixed && size < sector*(1-mismatch) && j.text("ioengine") == "" {
-			r.at(j, j.head, "%s: %.4g IOPS and %s/s make I/Os of %s, and no storage has any smaller than %d bytes", d.name, d.IOPS, rules.Bytes(int64(d.Bandwidth)), rules.Bytes(int64(d.Bandwidth/d.IOPS)), sector)
+			r.at(j, j.head, "%s: %s IOPS and %s/s make I/Os of %s, and no storage has any smaller than %d bytes", d.name, rules.Number(d.IOPS), rules.Bytes(int64(d.Bandwidth)), rules.Bytes(int64(d.Bandwidth/d.IOPS)), sector)
 			continue
 		}
 		if mean > 0 && (iops.most*mean < bandwidth.least*(1-mismatch) || iops.least*mean > bandwidth.most*(1+mismatch)) {
-			r.at(j, j.head, "%s: %.4g IOPS of %s are %s/s, and the bandwidth is %s/s", d.name, d.IOPS, rules.Bytes(int64(mean)), rules.Bytes(int64(d.IOPS*mean)), rules.Bytes(int64(d.Bandwidth)))
+			r.at(j, j.head, "%s: %s IOPS of %s are %s/s, and the bandwidth is %s/s", d.name, rules.Number(d.IOPS), rules.Bytes(int64(mean)), rules.Bytes(int64(d.IOPS*mean)), rules.Bytes(int64(d.Bandwidth)))
 		}
 	}
 }

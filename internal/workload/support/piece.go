@@ -71,7 +71,7 @@ func System(ctx context.Context, m iotax.Machine) (string, error) {
 
 func judgeStart(out *iotax.Trial, start, took time.Duration) {
 	if share := start.Seconds() / took.Seconds(); share > startShare {
-		out.Findings = append(out.Findings, rules.StartDominates.Found(iotax.AboutTrial(out), "an empty command takes %v there, %.2g %% of %v", start.Round(time.Millisecond), 100*share, took.Round(time.Millisecond)))
+		out.Findings = append(out.Findings, rules.StartDominates.Found(iotax.AboutTrial(out), "an empty command takes %v there, %s of %v", start.Round(time.Millisecond), rules.Percent(share), took.Round(time.Millisecond)))
 	}
 }
 
