@@ -49,6 +49,7 @@ type snapshot struct {
 	disks     map[string]diskStat
 	cpu       procfs.CPUStat
 	cpuOK     bool
+	labels    map[string][]int // the processes by label
 	processes map[int]usage
 	own       ioBytes
 	ownOK     bool
@@ -204,7 +205,7 @@ func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
 		w.memory.end(&seen)
 	}
 	end := w.snapshot()
-	values := append(difference(w.begin, end), perProcess(w.t.Processes(), w.begin, end)...)
+	values := append(difference(w.begin, end), perProcess(w.begin, end)...)
 	if w.inside.cpuOK {
 		values = append(values, insideValues(w.inside, inside(ctx, w.t))...)
 	}
@@ -223,7 +224,7 @@ func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
 }
 
 // perProcess returns the CPU usage of the processes of each label, and of all processes, in CPU seconds per second.
-func perProcess(labels map[string][]int, a, b snapshot) []iotax.Value {
+func perProcess(a, b snapshot) []iotax.Value {
 	s := b.at.Sub(a.at).Seconds()
 	if s <= 0 || len(a.processes) == 0 || len(b.processes) == 0 {
 		return nil
@@ -232,17 +233,17 @@ func perProcess(labels map[string][]int, a, b snapshot) []iotax.Value {
 		return iotax.Value{Name: name, Value: used / s, Unit: iotax.RatioUnit, Better: iotax.Down}
 	}
 	values := []iotax.Value{add(iotax.ValueCPUHost, cpuSeconds(a.processes, b.processes))}
-	for _, label := range slices.Sorted(maps.Keys(labels)) {
-		x, y := map[int]usage{}, map[int]usage{}
-		for _, pid := range labels[label] {
-			if u, ok := a.processes[pid]; ok {
-				x[pid] = u
-			}
-			if u, ok := b.processes[pid]; ok {
-				y[pid] = u
+	of := func(s snapshot, label string) map[int]usage {
+		out := map[int]usage{}
+		for _, pid := range s.labels[label] {
+			if u, ok := s.processes[pid]; ok {
+				out[pid] = u
 			}
 		}
-		values = append(values, add("cpu.host."+label, cpuSeconds(x, y)))
+		return out
+	}
+	for _, label := range slices.Sorted(maps.Keys(b.labels)) {
+		values = append(values, add("cpu.host."+label, cpuSeconds(of(a, label), of(b, label))))
 	}
 	return values
 }
@@ -258,10 +259,12 @@ func (w *Watch) pids() map[int]bool {
 }
 
 func (w *Watch) snapshot() snapshot {
-	s := snapshot{disks: map[string]diskStat{}, processes: map[int]usage{}}
-	for pid := range w.pids() {
-		if u, ok := w.fs.usage(pid); ok {
-			s.processes[pid] = u
+	s := snapshot{disks: map[string]diskStat{}, labels: w.t.Processes(), processes: map[int]usage{}}
+	for _, pids := range s.labels {
+		for _, pid := range pids {
+			if u, ok := w.fs.usage(pid); ok {
+				s.processes[pid] = u
+			}
 		}
 	}
 	s.own, s.ownOK = w.own(s.processes)

@@ -23,6 +23,18 @@ func byName(values []iotax.Value) map[string]float64 {
 	return m
 }
 
+// The CPU time of a process that ended during the trial is in the time of its parent, also since before the trial. It
+// must not count for the label.
+func TestPerProcessOfAnEndedProcess(t *testing.T) {
+	at := time.Now()
+	a := snapshot{at: at, labels: map[string][]int{"qemu": {1, 2}}, processes: map[int]usage{1: {own: 10}, 2: {own: 100}}}
+	b := snapshot{at: at.Add(10 * time.Second), labels: map[string][]int{"qemu": {1, 3}}, processes: map[int]usage{1: {own: 11, waited: 102}, 3: {own: 2}}}
+	got := byName(perProcess(a, b))
+	if want := map[string]float64{"cpu.host": 0.5, "cpu.host.qemu": 0.5}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 func TestDifference(t *testing.T) {
 	at := time.Now()
 	disk := func(rio, rs, wio, ws, ticks, fl uint64) diskStat {
