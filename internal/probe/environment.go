@@ -227,11 +227,13 @@ func mitigations(vulnerabilities, cmdline string) string {
 			by["not affected"] = append(by["not affected"], name)
 		case strings.HasPrefix(state, "Mitigation"), strings.Contains(state, "Mitigation:"): // some states start with "KVM:"
 			by["mitigated"] = append(by["mitigated"], name)
-		case strings.Contains(state, "Vulnerable"):
+		case strings.Contains(state, "Vulnerable"), strings.Contains(state, "Processor vulnerable"):
 			by["vulnerable"] = append(by["vulnerable"], name)
+		default: // such as "Unknown: No mitigations"
+			by["unknown"] = append(by["unknown"], name)
 		}
 	}
-	for _, k := range []string{"mitigated", "vulnerable"} {
+	for _, k := range []string{"mitigated", "vulnerable", "unknown"} {
 		if len(by[k]) > 0 {
 			slices.Sort(by[k])
 			parts = append(parts, k+": "+strings.Join(by[k], " "))

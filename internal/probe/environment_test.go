@@ -90,6 +90,8 @@ func TestMitigations(t *testing.T) {
 		{"a Not affected\nb Not affected\n", "quiet", "none needed"},
 		{"b Mitigation: x\na Mitigation: y\nc Vulnerable: no microcode\n", "", "mitigated: a b; vulnerable: c"},
 		{"a Vulnerable\n", "ro mitigations=off quiet", "mitigations=off; vulnerable: a"},
+		{"mds Unknown: No mitigations\na Not affected\n", "", "unknown: mds"},
+		{"itlb_multihit Processor vulnerable\nmds Unknown: Dependent on hypervisor status\nb Mitigation: x\n", "", "mitigated: b; vulnerable: itlb_multihit; unknown: mds"},
 		{"itlb_multihit KVM: Mitigation: VMX disabled\n", "", "mitigated: itlb_multihit"},
 	} {
 		if got := mitigations(x.files, x.cmdline); got != x.want {
