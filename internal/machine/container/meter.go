@@ -18,12 +18,12 @@ func (b *box) DeviceBytes() (read, written uint64, ok bool) {
 	if err != nil {
 		return 0, 0, false
 	}
-	return deviceBytes(string(groups), "/sys/fs/cgroup")
+	return deviceBytes(string(groups), "/sys/fs/cgroup", "/sys")
 }
 
 // deviceBytes reads the counters of a control group below root. groups is the content of /proc/PID/cgroup (cgroups(7)).
 // For version 1, it reads the throttling counters, which work with every I/O scheduler.
-func deviceBytes(groups, root string) (read, written uint64, ok bool) {
+func deviceBytes(groups, root, sys string) (read, written uint64, ok bool) {
 	for line := range strings.Lines(groups) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(f) != 3 {
@@ -31,12 +31,12 @@ func deviceBytes(groups, root string) (read, written uint64, ok bool) {
 		}
 		switch {
 		case f[0] == "0" && f[1] == "":
-			if r, w, has := bytesIn(filepath.Join(root, f[2], "io.stat")); has {
+			if r, w, has := bytesIn(filepath.Join(root, f[2], "io.stat"), sys); has {
 				return r, w, true
 			}
 		case strings.Contains(","+f[1]+",", ",blkio,"):
 			for _, name := range []string{"blkio.throttle.io_service_bytes_recursive", "blkio.throttle.io_service_bytes"} {
-				if r, w, has := bytesIn(filepath.Join(root, "blkio", f[2], name)); has {
+				if r, w, has := bytesIn(filepath.Join(root, "blkio", f[2], name), sys); has {
 					return r, w, true
 				}
 			}
@@ -46,11 +46,22 @@ func deviceBytes(groups, root string) (read, written uint64, ok bool) {
 }
 
 // bytesIn sums the counters in lines such as "8:0 rbytes=1459200 wbytes=314773504 rios=192" (io.stat) or "8:0 Read
-// 1459200" (version 1).
-func bytesIn(file string) (read, written uint64, ok bool) {
+// 1459200" (version 1). It leaves out the disks below a listed device mapper or RAID, because they count the same I/O.
+func bytesIn(file, sys string) (read, written uint64, ok bool) {
 	text, err := os.ReadFile(file)
+	skip := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		number, _, _ := strings.Cut(line, " ")
+		slaves, _ := filepath.Glob(filepath.Join(sys, "dev/block", number, "slaves/*"))
+		for _, s := range slaves {
+			skip[diskNumber(s)] = true
+		}
+	}
 	for line := range strings.Lines(string(text)) {
 		words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '=' || r == '\n' })
+		if len(words) > 0 && skip[words[0]] {
+			continue
+		}
 		for i := 1; i+1 < len(words); i += 2 {
 			switch n, _ := strconv.ParseUint(words[i+1], 10, 64); words[i] {
 			case "rbytes", "Read":
@@ -61,4 +72,18 @@ func bytesIn(file string) (read, written uint64, ok bool) {
 		}
 	}
 	return read, written, err == nil
+}
+
+// diskNumber returns the number of the block device, such as "8:0", or the number of the disk if it is a partition. link
+// leads to the directory of the device in sysfs.
+func diskNumber(link string) string {
+	dir, err := filepath.EvalSymlinks(link)
+	if err != nil {
+		return ""
+	}
+	if _, err := os.Stat(filepath.Join(dir, "partition")); err == nil {
+		dir = filepath.Dir(dir)
+	}
+	number, _ := os.ReadFile(filepath.Join(dir, "dev"))
+	return strings.TrimSpace(string(number))
 }

@@ -20,11 +20,56 @@ func TestDeviceBytes(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if read, written, ok := deviceBytes(c.groups, root); read != 1500 || written != 42 || !ok {
+		if read, written, ok := deviceBytes(c.groups, root, t.TempDir()); read != 1500 || written != 42 || !ok {
 			t.Errorf("%s: %d, %d, %v", name, read, written, ok)
 		}
-		if _, _, ok := deviceBytes("5:pids:/box\n", root); ok {
+		if _, _, ok := deviceBytes("5:pids:/box\n", root, t.TempDir()); ok {
 			t.Errorf("%s: counters of a group that has none", name)
 		}
+	}
+}
+
+// I/O on a device mapper counts once, although the kernel counts it at the disk below, too.
+func TestDeviceBytesOfStackedDevices(t *testing.T) {
+	root, sys := t.TempDir(), t.TempDir()
+	device := func(path, number string, slaves ...string) {
+		t.Helper()
+		dir := filepath.Join(sys, "devices", path)
+		links := map[string]string{filepath.Join(sys, "dev/block", number): dir}
+		for _, s := range slaves {
+			links[filepath.Join(dir, "slaves", filepath.Base(s))] = filepath.Join(sys, "devices", s)
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "dev"), []byte(number+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for link, to := range links {
+			if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(to, link); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	device("sda", "8:0")
+	device("sda/sda2", "8:2")
+	device("sdb", "8:16")
+	device("dm-0", "253:0", "sda/sda2")
+	device("dm-1", "253:1", "dm-0")
+	if err := os.WriteFile(filepath.Join(sys, "devices/sda/sda2/partition"), []byte("2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(root, "box"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	stat := "8:0 rbytes=1000 wbytes=30\n253:0 rbytes=1000 wbytes=30\n253:1 rbytes=1000 wbytes=30\n8:16 rbytes=5 wbytes=7\n"
+	if err := os.WriteFile(filepath.Join(root, "box/io.stat"), []byte(stat), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if read, written, ok := deviceBytes("0::/box\n", root, sys); read != 1005 || written != 37 || !ok {
+		t.Errorf("%d, %d, %v", read, written, ok)
 	}
 }
