@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/fio"
 	"iotax/internal/rules"
 )
 
@@ -103,30 +104,40 @@ func jobsCompete(jobs []*job, r *report) {
 		// Skip jobs with verify: they test data, and another job may disturb them on purpose.
 		group = slices.DeleteFunc(slices.Clone(group), func(j *job) bool { return j.verifies() })
 		for i, j := range group {
-			switch {
-			case i == 0:
-			case j.mode() != group[0].mode() || j.blocks() != group[0].blocks():
+			if i == 0 {
+				continue
+			}
+			switch key := j.unlike(group[0]); key {
+			case "":
+			case "rw", "bs", "bsrange", "bssplit":
 				r.at(j, j.head, "[%s] runs at the same time as [%s], and does something else (%s, %s)", j.name, group[0].name, j.doing(), group[0].doing())
-			case j.unlike(group[0]) != "":
-				r.as(iotax.Info, j, j.head, "[%s] runs at the same time as [%s], and has another %s", j.name, group[0].name, j.unlike(group[0]))
+			default:
+				r.as(iotax.Info, j, j.head, "[%s] runs at the same time as [%s], and has another %s", j.name, group[0].name, key)
 			}
 		}
 	}
 }
 
-// unlike returns an option that differs between two jobs with the same work. It returns "" if none differs.
+// unlike returns the most important option whose meaning differs between two jobs. It returns "" if none differs.
 func (j *job) unlike(o *job) string {
-	for _, key := range []string{"iodepth", "numjobs", "ioengine", "direct"} {
-		if j.set[key].value != o.set[key].value {
+	a, b := j.normal(), o.normal()
+	for _, key := range []string{"rw", "bs", "bsrange", "bssplit", "iodepth", "numjobs", "ioengine", "direct"} {
+		if a[key] != b[key] {
 			return key
 		}
 	}
 	return ""
 }
 
-// blocks returns the block sizes as written.
-func (j *job) blocks() string {
-	return j.set["bs"].value + " " + j.set["bsrange"].value + " " + j.set["bssplit"].value
+// normal returns the options in the form of fio.Normal, without the number after a mode, as in rw=read:8.
+func (j *job) normal() map[string]string {
+	var settings []fio.Setting
+	for _, s := range j.set {
+		settings = append(settings, fio.Setting{Key: s.key, Value: s.value, Bare: s.bare, KBBase: s.base})
+	}
+	out := fio.Normal(settings)
+	out["rw"], _, _ = strings.Cut(out["rw"], ":")
+	return out
 }
 
 func (j *job) doing() string {

@@ -97,6 +97,13 @@ var cases = []struct {
 	{"device-overwritten", "[a]\nrw=write\nfilename=/dev/sdb", "error", &Facts{Holds: func(d string) string { return "mounted on /srv" }}},
 	{"device-overwritten", "[a]\nrw=write\nfilename=/dev/sdb", "warning", &Facts{Holds: func(d string) string { return "" }}},
 
+	{"jobs-compete", "[a]\nsize=1g\nrw=randread\nbs=4k\n[b]\nsize=1g\nrw=randread\nbs=4096", "", nil},
+	{"jobs-compete", "[a]\nsize=1g\nrw=randread\nbs=4k,8k\n[b]\nsize=1g\nrw=randread\nblocksize=4k,16k", "", nil}, // reads only
+	{"jobs-compete", "[a]\nsize=1g\nrw=randread\n[b]\nsize=1g\nrw=randread\nbs=4k\niodepth=1\nnumjobs=1", "", nil},
+	{"jobs-compete", "[a]\nsize=1g\nrw=randread\ndirect=1\n[b]\nsize=1g\nrw=randread\nbuffered=0", "", nil},
+	{"jobs-compete", "[a]\nsize=1g\nrw=rw\n[b]\nsize=1g\nrw=readwrite", "", nil},
+	{"jobs-compete", "[a]\nsize=1g\nrw=randread\nbs=4k\n[b]\nsize=1g\nrw=randread\nbs=4k\nkb_base=1000", "warning", nil},
+	{"jobs-compete", "[a]\nsize=1g\nrw=randread\nbs=4k\ndirect=1\n[b]\nsize=1g\nrw=randread\nbs=4096\ndirect=0", "info", nil},
 	{"jobs-compete", "[a]\nrw=read\n[b]\nrw=write", "warning", nil},
 	{"jobs-compete", "[a]\nrw=read\n[b]\nstonewall\nrw=write", "", nil},
 	{"jobs-compete", "[a]\nrw=read\n[b]\nwait_for=a\nrw=write", "", nil},
