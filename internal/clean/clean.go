@@ -20,6 +20,7 @@ import (
 	"iotax/internal/machine/kube"
 	"iotax/internal/machine/pod"
 	"iotax/internal/plan"
+	"iotax/internal/probe"
 	"iotax/internal/run"
 	"iotax/internal/run/saved"
 	"iotax/internal/store"
@@ -100,7 +101,7 @@ func Open(ctx context.Context, url string, remote bool) *Search {
 			}
 		}
 	}
-	here.Also = machine.Leftovers(made)
+	here.Also = append(machine.Leftovers(made), probe.Leftovers()...)
 	s.places = append([]leftover.Place{here}, s.places...)
 	return s
 }

@@ -68,7 +68,7 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 		Explain:     watching(settle, watcher.Explain),
 		Profile:     watching(settle, watcher.Profile),
 		Evict:       probe.EvictOn,
-		Governor:    probe.SetGovernor,
+		Governor:    func(want string) (func() error, []iotax.Finding, error) { return probe.SetGovernor(want, work) },
 		Check:       check.Trial,
 		Review:      check.Run, ReviewValues: check.RunValues(), ReviewFacts: check.RunFacts,
 		Begin: func(ctx context.Context, r *iotax.Run) error { return db.Create(ctx, saved.Sign(r)) },
