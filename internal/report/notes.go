@@ -82,7 +82,8 @@ func (b *builder) refer(n *Note, r *Row) {
 func (b *builder) blame(base, r *Row) {
 	for _, n := range b.found {
 		if n.Severity == iotax.Invalid && b.refs[n][base] {
-			b.refs[n][r] = b.refs[n][r] // also makes r refer to n
+			own := b.refs[n][r]
+			b.refs[n][r] = own // r refers to n from now on
 		}
 	}
 }

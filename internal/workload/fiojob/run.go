@@ -114,7 +114,7 @@ func (j *fioJob) provide(ctx context.Context, m iotax.Machine, s task.Survey, bi
 		return support.Provide(ctx, m, s, j.spec.Install, j.env)
 	}
 	if j.spec.Install && binary == j.spec.Binary { // a binary with a label may be empty on another machine
-		return support.Tool{}, &iotax.Error{Op: "find fio on", On: m.String(), Err: errors.New("install: does not apply to a job that names its binary:"), Hint: "leave binary or install out"}
+		return support.Tool{}, &iotax.Error{Op: "find fio on", On: m.String(), Err: errors.New("a job that names its binary: cannot install fio"), Hint: "leave binary or install out"}
 	}
 	found, err := identify(ctx, m, binary)
 	if err != nil {
