@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"iotax"
+	"iotax/internal/leftover"
 )
 
 func evictHere(ctx context.Context, path string) error {
@@ -32,6 +33,8 @@ func evictHere(ctx context.Context, path string) error {
 		case err != nil:
 			return err
 		case !d.Type().IsRegular() && d.Type()&fs.ModeDevice == 0, d.Type()&fs.ModeCharDevice != 0:
+			return nil
+		case d.Name() == leftover.Marker: // it is needed for the removal of a directory whose disk has died
 			return nil
 		}
 		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)

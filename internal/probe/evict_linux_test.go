@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"iotax/internal/leftover"
 )
 
 // cached returns the number of pages of a file that are in the page cache.
@@ -45,11 +47,11 @@ func TestEvict(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	in, out := filepath.Join(dir, "a", "in"), filepath.Join(dir, "out")
+	in, out, marker := filepath.Join(dir, "a", "in"), filepath.Join(dir, "out"), filepath.Join(dir, "a", leftover.Marker)
 	if err := os.Mkdir(filepath.Join(dir, "a"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []string{in, out} {
+	for _, p := range []string{in, out, marker} {
 		if err := os.WriteFile(p, make([]byte, 4<<20), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -66,6 +68,9 @@ func TestEvict(t *testing.T) {
 	}
 	if n := cached(t, in); n > before/100 {
 		t.Errorf("%d of %d dirty pages stay in the cache", n, before)
+	}
+	if n := cached(t, marker); n < 1000 {
+		t.Errorf("%d pages of the marker are left", n)
 	}
 	if n := cached(t, out); n < 1000 {
 		t.Errorf("a link was followed: %d pages of its target are left", n)
