@@ -85,7 +85,7 @@ func TestShards(t *testing.T) {
 baseline: a
 targets: {a: {dir: a}, b: {dir: b}}
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 1MiB}}, write: {fio: {rw: randwrite, bs: 4k, size: 1MiB}}}
-measure: {trial: 200ms, ramp: 20ms, rounds: {min: 2, max: 8}, cold: false}
+measure: {trial: 500ms, ramp: 20ms, rounds: {min: 2, max: 8}, cold: false}
 `)
 	args := func(more ...string) []string {
 		return append([]string{"run", plan, "--calibrate", "no", "--id", "together"}, more...)
@@ -116,7 +116,7 @@ measure: {trial: 200ms, ramp: 20ms, rounds: {min: 2, max: 8}, cold: false}
 			t.Errorf("the report of four has no %q:\n%s", want, together)
 		}
 	}
-	alone := s.iotax("run", plan, "--calibrate", "no", "--protocol", "fixed:8x200ms", "--id", "alone", "-q", "--json").works(t, exitOK)
+	alone := s.iotax("run", plan, "--calibrate", "no", "--protocol", "fixed:8x500ms", "--id", "alone", "-q", "--json").works(t, exitOK)
 	if one := structure(t, alone.stdout); one != together {
 		t.Errorf("one process:\n%s\nfour:\n%s", one, together)
 	}
