@@ -15,7 +15,7 @@ type expected struct {
 // undecided returns how many expectations of ln are still undecided. It counts each once per target that it is about.
 // It leaves out a target if that target, or the baseline that it is compared with, was given up or dropped.
 func (e *engine) undecided(ln *lane) (n int) {
-	base := e.run.BaselineOf(ln.plan.Name)
+	base, least := e.run.BaselineOf(ln.plan.Name), stat.LeastFor(e.run.Alpha) // the report needs as many rounds
 	for i := range ln.expected {
 		x := &ln.expected[i]
 		for _, t := range ln.targets {
@@ -28,7 +28,7 @@ func (e *engine) undecided(ln *lane) (n int) {
 			}
 			values, tails, starts, _ := x.pairing.Sides(from, t.Name)
 			interval, err := x.Interval(values, tails, stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation(), Starts: starts})
-			if err != nil || x.Outcome(interval, x.MetricUnit) == expect.Undecided {
+			if err != nil || len(values[1]) < least || x.Outcome(interval, x.MetricUnit) == expect.Undecided {
 				n++
 			}
 		}

@@ -40,7 +40,7 @@ func TestEndsWhenDecided(t *testing.T) {
 	}{
 		"met":                    {[]string{"> 500"}, false, false, .1, 8, iotax.Done}, // six rounds are too few for an interval of the median at this level
 		"missed":                 {[]string{"> 5k"}, false, false, .1, 8, iotax.Done},
-		"met of baseline":        {[]string{">= 50% of baseline"}, false, false, .1, 6, iotax.Done},
+		"met of baseline":        {[]string{">= 50% of baseline"}, false, false, .1, 8, iotax.Done},
 		"met and missed":         {[]string{"> 500", "< 500", ">= 50% of baseline at disk"}, false, false, .1, 8, iotax.Done},
 		"undecided":              {[]string{"> 500", "> 1000"}, false, false, .1, 30, iotax.Incomplete},
 		"undecided, precise":     {[]string{"> 1000"}, false, false, .001, 30, iotax.Incomplete},
@@ -156,12 +156,8 @@ func TestExpectedQuantile(t *testing.T) {
 			}
 			continue
 		}
-		want := 8
-		if e.OfBaseline {
-			want = 6
-		}
-		if rounds := len(w.saved) / 3; err != nil || r.Status != iotax.Done || rounds != want {
-			t.Errorf("%s: %d rounds, want %d: %s %v %v", c.text, rounds, want, r.Status, r.Findings, err)
+		if rounds := len(w.saved) / 3; err != nil || r.Status != iotax.Done || rounds != 8 {
+			t.Errorf("%s: %d rounds, want 8: %s %v %v", c.text, rounds, r.Status, r.Findings, err)
 		}
 	}
 }
