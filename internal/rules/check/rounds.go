@@ -32,19 +32,21 @@ func (s *study) groups() []iotax.Finding {
 	return fs
 }
 
-// restarted reports whether the trials of a workload have several starts. The confidence interval then already
-// includes the variation between starts.
+// restarted reports whether the trials of a workload have several starts, of which some have several rounds. The
+// confidence interval then already includes the variation between starts. If each round has its own start, it does not
+// contain a ratio that resembles that of the round before.
 func (s *study) restarted(workload string) bool {
-	first := 0
+	rounds, several := map[int]int{}, false // a round of each start
 	for _, t := range s.trials {
-		if t.Workload == workload && first == 0 {
-			first = t.StartIndex
+		if t.Workload != workload {
+			continue
 		}
-		if t.Workload == workload && t.StartIndex != first {
-			return true
+		if round, ok := rounds[t.StartIndex]; ok && round != t.Round {
+			several = true
 		}
+		rounds[t.StartIndex] = t.Round
 	}
-	return false
+	return several && len(rounds) > 1
 }
 
 func (s *study) levels(fs *[]iotax.Finding, target, workload, of string, logs []float64) bool {
