@@ -368,7 +368,7 @@ func (d *disk) place(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		return none, err
 	}
 	point := "/mnt/" + d.id
-	if err := d.mount(ctx, m, mounting{d.spec.Filesystem, dev, point, ""}); err != nil {
+	if err := d.mount(ctx, m, mounting{Type: d.spec.Filesystem, Source: dev, Point: point}); err != nil {
 		return none, err
 	}
 	return d.dirOn(ctx, m, point)

@@ -67,7 +67,7 @@ func (v *memory) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	if v.spec.Type == "tmpfs" {
 		options += ",size=" + strconv.FormatInt(size, 10)
 	}
-	if err := v.mount(ctx, m, mounting{v.spec.Type, source, point, options}); err != nil {
+	if err := v.mount(ctx, m, mounting{Type: v.spec.Type, Source: source, Point: point, Options: options}); err != nil {
 		return iotax.Place{}, err
 	}
 	p, err := v.dirOn(ctx, m, point)

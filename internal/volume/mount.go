@@ -17,7 +17,11 @@ import (
 )
 
 // A mounting describes a file system that root mounts at Point. mountHere makes Point, and unmountHere removes it.
-type mounting struct{ Type, Source, Point, Options string }
+type mounting struct {
+	Type, Source, Point, Options string
+
+	KeepOwner bool // of the root directory: others made the file system, or it cannot be written
+}
 
 var (
 	doMount = agent.New("volume.mount", mountHere)
@@ -55,7 +59,7 @@ func mountHere(ctx context.Context, x mounting) (none, error) {
 		args = append(args, "-o", x.Options)
 	}
 	_, err := agent.Exec(ctx, append(args, x.Source, x.Point)...)
-	if caller, ok := agent.Caller(); ok && err == nil {
+	if caller, ok := agent.Caller(); ok && err == nil && !x.KeepOwner {
 		err = os.Lchown(x.Point, caller, -1)
 	}
 	if err == nil {

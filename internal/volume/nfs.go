@@ -339,7 +339,7 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		return none, err
 	}
 	source := host + ":" + nfsExport
-	if err := n.mount(ctx, m, mounting{"nfs4", source, point, n.spec.options(host, client, n.port)}); err != nil {
+	if err := n.mount(ctx, m, mounting{Type: "nfs4", Source: source, Point: point, Options: n.spec.options(host, client, n.port)}); err != nil {
 		var x *iotax.Error
 		if errors.As(err, &x) && x.Hint == "" && !n.server.alive() {
 			x.Err, x.Hint = errors.Join(x.Err, n.server.ended()), "look at what ended the server"
@@ -413,7 +413,7 @@ func (n *nfs) attachExisting(ctx context.Context, m iotax.Machine) (iotax.Place,
 	if err != nil {
 		return iotax.Place{}, err
 	}
-	if err := n.mount(ctx, m, mounting{"nfs4", name + ":" + export, point, n.spec.options(ends.Server, ends.Client, port)}); err != nil {
+	if err := n.mount(ctx, m, mounting{Type: "nfs4", Source: name + ":" + export, Point: point, Options: n.spec.options(ends.Server, ends.Client, port), KeepOwner: true}); err != nil {
 		cause := err
 		var x *iotax.Error
 		if errors.As(err, &x) {

@@ -79,7 +79,7 @@ func (r *replicated) attach(ctx context.Context, m iotax.Machine, peers []iotax.
 		return fail(err, "")
 	}
 	at = dir + "/replicated"
-	return at, r.mount(ctx, m, mounting{"ext4", loop, at, "sync,noatime"})
+	return at, r.mount(ctx, m, mounting{Type: "ext4", Source: loop, Point: at, Options: "sync,noatime"})
 }
 
 func (r *replicated) findings() []iotax.Finding {

@@ -122,7 +122,7 @@ func prepareSealed(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err
 
 func (d *disk) attachSealed(ctx context.Context, m iotax.Machine, dev string) (iotax.Place, error) {
 	point := "/mnt/" + d.id
-	if err := d.mount(ctx, m, mounting{d.spec.Filesystem, dev, point, "ro"}); err != nil {
+	if err := d.mount(ctx, m, mounting{Type: d.spec.Filesystem, Source: dev, Point: point, Options: "ro", KeepOwner: true}); err != nil {
 		return iotax.Place{}, err
 	}
 	return iotax.Place{Kind: iotax.PlaceDir, Path: point, ReadOnly: true, Durability: iotax.Durable, Facts: facts(ctx, m, point)}, nil

@@ -160,7 +160,7 @@ func (s *share) options() string {
 func (s *share) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
 	point := "/mnt/" + s.tag
-	if err := s.mount(ctx, m, mounting{s.spec.Type, s.tag, point, s.options()}); err != nil {
+	if err := s.mount(ctx, m, mounting{Type: s.spec.Type, Source: s.tag, Point: point, Options: s.options()}); err != nil {
 		var x *iotax.Error
 		if errors.As(err, &x) && x.Hint == "" {
 			x.Hint = "check that the guest was started with the share, and that its daemon lives"

@@ -96,7 +96,7 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	fail := func(err error, hint string) (iotax.Place, error) {
 		return none, &iotax.Error{Op: "mount sshfs", On: fmt.Sprintf("%s on %v", point, m), Err: err, Hint: hint}
 	}
-	x := mounting{"sshfs", source, point, ""}
+	x := mounting{Type: "sshfs", Source: source, Point: point}
 	prefix, _, err := agent.Sudo(ctx, m)
 	if err == nil {
 		_, err = on(ctx, quick, readySSHFS.AsRoot, m, x)
