@@ -107,7 +107,7 @@ func Askpass() {
 	switch {
 	// ssh may also ask for the password of a jump host or the passphrase of a key. This password must not be the
 	// answer.
-	case login != "" && strings.Contains(question, login) && strings.Contains(strings.ToLower(question), "password"):
+	case login != "" && asksFor(question, login):
 		answer, err = password(os.Getenv(fileVariable))
 	case terminal != "":
 		answer, err = askAt(terminal, question)
@@ -117,6 +117,13 @@ func Askpass() {
 	}
 	fmt.Println(answer)
 	os.Exit(0)
+}
+
+// asksFor reports whether ssh asks for the password of login (user@host), in its own words or in those of the server,
+// which follow the login in parentheses. The question of a jump host may contain this login elsewhere.
+func asksFor(question, login string) bool {
+	return strings.HasPrefix(question, login+"'s password") ||
+		strings.HasPrefix(question, "("+login+") ") && strings.Contains(strings.ToLower(question), "password")
 }
 
 // askAt asks the user at the terminal. It echoes only answers to yes/no questions and confirmations.

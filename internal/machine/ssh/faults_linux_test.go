@@ -318,3 +318,21 @@ func TestAskpass(t *testing.T) {
 		t.Errorf("the terminal shows %q", all)
 	}
 }
+
+// A password is not the answer to the question of another host, such as a jump host, in whose name or words the login
+// occurs.
+func TestPasswordOfAnotherHost(t *testing.T) {
+	for question, want := range map[string]bool{
+		"admin@db's password: ":            true,
+		"(admin@db) Password: ":            true,
+		"(admin@db) Verification code: ":   false,
+		"admin@db-gw's password: ":         false,
+		"(u@jump) admin@db password: ":     false,
+		"Enter passphrase for admin@db: ":  false,
+		"(xadmin@db) admin@db's password:": false,
+	} {
+		if got := asksFor(question, "admin@db"); got != want {
+			t.Errorf("%q: %v", question, got)
+		}
+	}
+}
