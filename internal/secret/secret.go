@@ -18,8 +18,8 @@ import (
 // own lists the variables that only iotax itself reads.
 var own = []string{"IOTAX_SSH_PASSWORD", "IOTAX_SSH_PASSPHRASE", "IOTAX_TOKEN", "IOTAX_STORE", "IOTAX_STORE_PASSWORD", "IOTAX_POD_STORE"}
 
-// others lists variables that the user's commands read too: those of clients of object stores and PostgreSQL.
-var others = []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "MINIO_ROOT_PASSWORD", "MINIO_SECRET_KEY", "PGPASSWORD", "RCLONE_CONFIG_PASS"}
+// others lists variables that the user's commands read too: those of clients of object stores, databases and sshpass.
+var others = []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "MINIO_ROOT_PASSWORD", "MINIO_SECRET_KEY", "MYSQL_PWD", "PGPASSWORD", "RCLONE_CONFIG_PASS", "REDISCLI_AUTH", "SSHPASS"}
 
 // named matches names of variables that hold a secret. Package plan/syntax uses a similar pattern to mask the values
 // of keys in plans.

@@ -49,3 +49,14 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("%+v", trial)
 	}
 }
+
+func TestNamed(t *testing.T) {
+	for _, name := range []string{"MYSQL_PWD", "SSHPASS", "REDISCLI_AUTH", "PGPASSWORD"} {
+		if !Named(name) || !Refused(name, "hunter2222") {
+			t.Errorf("%s: %v, %v", name, Named(name), Refused(name, "hunter2222"))
+		}
+	}
+	if Named("PWD") || Named("OLDPWD") {
+		t.Error("the working directory is a secret")
+	}
+}

@@ -248,3 +248,12 @@ func TestHTTPWithoutAWay(t *testing.T) {
 		t.Errorf("a web server in a container with a network of its own: %v", err)
 	}
 }
+
+// A login in a URL would be saved with the plan.
+func TestHTTPWithLogin(t *testing.T) {
+	h := newHTTP().(*HTTP)
+	h.URL = "https://token@host/file"
+	if err := h.Validate(); err == nil || !strings.Contains(err.Error(), "it contains a login") {
+		t.Error(err)
+	}
+}
