@@ -19,6 +19,7 @@ import (
 	"iotax/internal/report/format"
 	"iotax/internal/run"
 	"iotax/internal/store"
+	"iotax/internal/terminal"
 )
 
 // fleetFlags are the flags of a run that the pods of a cluster measure.
@@ -185,7 +186,7 @@ func (a *app) watchJob(ctx context.Context, shards int, look func(context.Contex
 	shown, heard := "", time.Now()
 	show := func(text string) {
 		if text != shown && !a.quiet {
-			fmt.Fprintln(a.err, text)
+			fmt.Fprintln(a.err, terminal.Clean(text)) // it contains messages of containers
 		}
 		shown = text
 	}

@@ -250,7 +250,9 @@ measure: {trial: 100ms, ramp: 0s, rounds: 2}
 	}
 	// No escape sequence of a plan reaches the terminal.
 	s.write("esc.yaml", "targets: {\"a\\u001b]0;x\\u0007\": {dir: a}, b: {dir: b}}\nworkloads: {w: {fio: {size: 4MiB}}}\nmeasure: {trial: 100ms, ramp: 0s, rounds: 1}\n")
-	if r := s.iotax("run", "esc.yaml"); strings.ContainsAny(r.stdout+r.stderr, "\x1b\x07\u009b") {
-		t.Errorf("control characters on the terminal: %q", r.stdout+r.stderr)
+	for _, args := range [][]string{{"run", "esc.yaml"}, {"show", "latest"}, {"show", "latest", "--trial", "1"}, {"list"}} {
+		if r := s.iotax(args...); strings.ContainsAny(r.stdout+r.stderr, "\x1b\x07\u009b") {
+			t.Errorf("%v: control characters on the terminal: %q", args, r.stdout+r.stderr)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"iotax/internal/kinds"
 	"iotax/internal/plan"
 	"iotax/internal/store"
+	"iotax/internal/terminal"
 	"iotax/internal/web"
 )
 
@@ -61,7 +62,9 @@ func (a *app) serve(ctx context.Context, db *store.Store, listen, token string, 
 			}
 			return p.Measure, nil
 		},
-		Log: func(format string, args ...any) { fmt.Fprintf(a.err, "iotax: "+format+"\n", args...) },
+		Log: func(format string, args ...any) {
+			fmt.Fprintln(a.err, "iotax: "+terminal.Clean(fmt.Sprintf(format, args...)))
+		},
 	})
 	if err != nil {
 		return iotax.Usage(err)

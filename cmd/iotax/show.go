@@ -115,14 +115,14 @@ func showJSON(out io.Writer, r *iotax.Run, trials []*iotax.Trial) error {
 }
 
 func showTrials(out io.Writer, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
-	fmt.Fprintf(out, "run %s  %s  %s  seed %d\n\n", r.ID, r.Name, r.Status, r.Seed)
+	fmt.Fprintf(out, "run %s  %s  %s  seed %d\n\n", r.ID, terminal.Clean(r.Name), r.Status, r.Seed)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "TRIAL\tROUND\tWORKLOAD\tTARGET\tTOOK\tRESULT")
 	for t, err := range trials {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\n", t.Seq+1, t.Round+1, t.Workload, t.Target, terminal.Elapsed(t.Took), headline(r, t))
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\n", t.Seq+1, t.Round+1, terminal.Clean(t.Workload), terminal.Clean(t.Target), terminal.Elapsed(t.Took), headline(r, t))
 	}
 	return w.Flush()
 }
@@ -149,7 +149,7 @@ func headline(r *iotax.Run, t *iotax.Trial) string {
 
 func showTrial(out io.Writer, t *iotax.Trial) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "trial %d\tround %d\t%s\n", t.Seq+1, t.Round+1, t.Cell())
+	fmt.Fprintf(w, "trial %d\tround %d\t%s\n", t.Seq+1, t.Round+1, terminal.Clean(fmt.Sprint(t.Cell())))
 	if t.Err != "" {
 		fmt.Fprintf(w, "failed\t%s\n", terminal.Clean(t.Err))
 	}
@@ -160,7 +160,7 @@ func showTrial(out io.Writer, t *iotax.Trial) error {
 		fmt.Fprintf(w, "%s\t%s\n", terminal.Clean(k), terminal.Clean(t.Facts[k]))
 	}
 	for _, v := range t.Values {
-		fmt.Fprintf(w, "%s\t%s\n", v.Name, format.Value(stat.Interval{Estimate: v.Value, Lo: v.Value, Hi: v.Value}, v.Unit))
+		fmt.Fprintf(w, "%s\t%s\n", terminal.Clean(v.Name), format.Value(stat.Interval{Estimate: v.Value, Lo: v.Value, Hi: v.Value}, v.Unit))
 	}
 	for _, f := range t.Findings {
 		fmt.Fprintf(w, "%s (%s)\t%s\n", f.Rule, f.Severity, terminal.Clean(f.Evidence))
