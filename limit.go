@@ -65,13 +65,13 @@ func WriteWhole(path string, mode os.FileMode, write func(io.Writer) error) erro
 	defer os.Remove(f.Name()) // fails after the rename
 	err = write(f)
 	if err == nil {
+		err = f.Chmod(mode) // not by name, which another user of the directory could replace
+	}
+	if err == nil {
 		err = f.Sync() // else the file may be empty or torn after a power failure
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), mode)
 	}
 	if err == nil {
 		err = os.Rename(f.Name(), path)
