@@ -263,7 +263,7 @@ const serving = time.Minute
 func (n *nfs) serveAt(ctx context.Context, dir string) error {
 	e := n.env
 	conf := fmt.Sprintf(ganeshaConf, n.port, dir, n.path)
-	if err := errors.Join(os.RemoveAll(dir+"/log"), os.RemoveAll(dir+"/pid"), os.WriteFile(dir+"/conf", []byte(conf), 0o600)); err != nil {
+	if err := errors.Join(os.RemoveAll(dir+"/log"), os.WriteFile(dir+"/conf", []byte(conf), 0o600)); err != nil {
 		return err
 	}
 	// Check the port here, because the server takes seconds to report that a port is in use.
