@@ -500,7 +500,7 @@ func TestSpawn(t *testing.T) {
 func TestProbeCachesNoShortage(t *testing.T) {
 	accel, _ := mayAccelerate()
 	if accel == "" {
-		t.Skip("needs an accelerator")
+		t.Skip("this host has no accelerator")
 	}
 	dir := t.TempDir()
 	probe := func(text, work string) (Accelerator, error) {
