@@ -176,7 +176,7 @@ var topics = []topic{
 		{"0", "A report was made, also if the run stopped at its budget or is too noisy for a verdict: the report shows it. Other commands: done."},
 		{"1", "iotax could not measure or compare anything, doctor found that something a plan needs is missing, or the command failed."},
 		{"2", "The command line or the plan is wrong. Nothing was measured."},
-		{"3", "An expectation of the run is missed (with --strict also: undecided), compare, trend or report --fail-on found what it names, or lint found an error."},
+		{"3", "An expectation of the run is missed (with --strict also: undecided), compare, trend or report --fail-on found a change or a missed expectation, or lint found an error."},
 		{"4", "With --strict: the run measured less than its plan asks for. tune and bisect: no answer is certain yet."},
 		{"125, 128", "bisect --step, for git bisect run: not decided, and an error. There 1 means that the commit is slow."},
 		{"130", "Interrupted (Ctrl-C, SIGTERM). The finished trials are saved."},

@@ -41,8 +41,8 @@ func (a *app) labUp(name *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Make the nodes, or keep existing ones",
-		Long: `lab up makes the nodes of a lab, or keeps those of an existing one. It makes a
-broken lab anew, also after a reboot, and removes the files of its nodes.`,
+		Long: `lab up makes the nodes of a lab, or keeps an existing lab. It makes a broken lab
+again, also after a reboot, and removes the files of its nodes.`,
 		Example: `  sudo iotax lab up --nodes 5 --rate 384mbit
   sudo iotax lab exec node04 -- ping -c 1 10.77.0.1
   sudo iotax lab down`,

@@ -52,7 +52,7 @@ func TestInterruptedRun(t *testing.T) {
 	}
 }
 
-// An interrupted command prints no report of a run without trials, but it prints what the run could not remove.
+// An interrupted command prints no report of a run without trials, but it prints the resources that the run left behind.
 func TestInterruptedRunLeaves(t *testing.T) {
 	_, db := storeOf(t, map[string]iotax.Status{"a1": iotax.Interrupted}, leftover.Self())
 	r, err := db.Get(t.Context(), "a1")

@@ -432,7 +432,7 @@ func (pf *planFlags) apply(p *plan.Plan) error {
 	return nil
 }
 
-// explainable returns an error if the plan asks for explained trials, and no workload has any.
+// explainable returns an error if the plan has explain: true, and no workload can be explained.
 func explainable(p *plan.Plan) error {
 	if p.Measure.Explain && len(unexplained(p)) == len(slices.DeleteFunc(slices.Clone(p.Workloads), func(w plan.Workload) bool { return w.Aside })) {
 		return &iotax.Error{Op: "explain", On: p.Name, Err: errors.New("no workload of the plan has trials of a fixed length, which explained trials need"), Hint: "leave --explain (explain: of the plan) out, or measure a fio workload"}

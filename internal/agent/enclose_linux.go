@@ -115,7 +115,7 @@ func makeDir(path string) (made []string, err error) {
 	}
 }
 
-// removeMount unmounts path and removes the directories that makeDir created, except those that are in use.
+// removeMount unmounts path and removes the directories that makeDir created, except directories in use.
 func removeMount(path string, made []string) error {
 	_ = unix.Unmount(path, unix.MNT_DETACH)
 	for _, d := range made {

@@ -152,7 +152,7 @@ func lengthTip(c *iotax.Calibration, m plan.Measure) string {
 }
 
 // `now` calibrates p's baseline while p's targets are open, and saves the result. If saving fails, it reports this with
-// s.Line and returns the calibration. After an error, left contains what the study could not remove.
+// s.Line and returns the calibration. After an error, left contains findings about resources that the study could not remove.
 func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, setup Setup) (c *iotax.Calibration, left []iotax.Finding, err error) {
 	aa, err := mode.study(p, s.Kinds)
 	if err != nil {

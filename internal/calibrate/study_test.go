@@ -30,7 +30,7 @@ func (thisHost) Caps() iotax.MachineCaps               { return iotax.MachineCap
 func (thisHost) Run(context.Context, *iotax.Cmd) error { return nil }
 func (thisHost) Close(context.Context) error           { return nil }
 
-// The run whose study was interrupted reports what the study could not remove.
+// If a calibration is interrupted, its run reports the resources that the calibration could not remove.
 func TestInterruptedStudyLeaves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c, found := fakeStudy(t, fakeVolume{errors.New("busy")}, cancel).Of(planOfTest, Always)(ctx, runOfTest)

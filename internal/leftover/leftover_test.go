@@ -389,7 +389,7 @@ func TestRemoveKeepsNotes(t *testing.T) {
 	}
 }
 
-// A directory of which only a part could be removed keeps its marker, so that clean finds the rest.
+// If a part of a directory cannot be removed, the marker stays, so that clean finds the rest.
 func TestMarkerIsRemovedLast(t *testing.T) {
 	dir := t.TempDir()
 	cmd, made, _ := runner(t, dir)
@@ -527,8 +527,8 @@ func TestMarkersOfAnySize(t *testing.T) {
 	}
 }
 
-// The kernel lists mounts with absolute paths without links. A work directory with another path would be removed with
-// what is mounted in it.
+// The kernel lists mounts with absolute paths without links. Otherwise the removal of a work directory
+// would empty the file systems that are mounted in it.
 func TestWorkDirectoryIsAbsolute(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

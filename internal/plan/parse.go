@@ -382,7 +382,7 @@ func (b *builder) labelled(e *entry) map[string]string {
 	return out
 }
 
-// withMachines adds to the labels of a target those of the machines that it is on. The innermost label of a name counts.
+// withMachines adds the labels of a target's machines to the labels of the target. The innermost label of a name counts.
 func (e *entry) withMachines(labels map[string]string) map[string]string {
 	for at := e.where; at != nil; at = at.where {
 		of := maps.Clone(at.own)

@@ -46,7 +46,7 @@ func (r *Report) Lacks() string {
 	return r.Counted()
 }
 
-// TooFew returns the plural of what the cells without a verdict have too few of, for example "rounds or I/Os".
+// TooFew returns the plural of the unit that cells without a verdict need more of, for example "rounds or I/Os".
 func (r *Report) TooFew() string {
 	few := r.Lacks() + "s"
 	for _, s := range r.Sections {

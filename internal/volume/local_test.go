@@ -665,7 +665,7 @@ func TestWeakMachine(t *testing.T) {
 	}
 }
 
-// A directory of which only a part could be removed keeps its marker.
+// If a part of a directory cannot be removed, its marker stays.
 func TestDirRemovesMarkerLast(t *testing.T) {
 	d := &dir{want: t.TempDir()}
 	p, err := d.Attach(t.Context(), here)

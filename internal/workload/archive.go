@@ -82,7 +82,7 @@ func (s *Archive) Validate() error {
 		bad("timeout", "it must be more than nothing")
 	}
 	if own := newArchive().(*Archive); s.File != "" && (s.Files != own.Files || s.Directories != own.Directories || s.Size != own.Size) {
-		errs = append(errs, &plan.FieldError{Field: "file", Msg: "files, directories and size are those of the archive in the file", Hint: "leave them out, or leave file out"})
+		errs = append(errs, &plan.FieldError{Field: "file", Msg: "the archive in the file has its own files and size", Hint: "leave files, directories and size out, or leave file out"})
 	}
 	return errors.Join(errs...)
 }

@@ -95,7 +95,8 @@ type fetched struct {
 var quietOnce sync.Once
 
 // fetch runs workers for `length`. rate is the number of requests per second of all workers together; 0 means a closed
-// loop. In an open loop, the next worker that is free takes the next request. It returns an error if ctx is done, or if no request succeeded.
+// loop. In an open loop, the next worker that is free takes the next request. fetch returns an error if ctx is done, or
+// if no request succeeded.
 func fetch(ctx context.Context, pages []page, workers int, rate float64, length time.Duration) (*fetched, error) {
 	quietOnce.Do(func() { log.SetLogLevelQuiet(log.Critical) }) // fetch counts and reports the failures itself
 	fetchers := make([]*fetcher, workers)

@@ -36,7 +36,7 @@ import (
 // image and removes after the run.
 type Spec struct {
 	Ref       string `yaml:"ref" doc:"name of a running container, else of an image"`
-	Container string `yaml:"container" doc:"name or id of a running container; what is copied into it stays"`
+	Container string `yaml:"container" doc:"name or id of a running container; iotax leaves its agent and fio in it"`
 	Image     string `yaml:"image" doc:"image of a container made for the run; it needs a POSIX sh"`
 	Pull      string `yaml:"pull" doc:"when to fetch the image: missing, never or always" enum:"missing,never,always"`
 

@@ -27,7 +27,7 @@ import (
 // Spec is the spec of kind k8s: an existing pod, or a pod that iotax creates for the run, with the claims of its
 // targets, and removes afterwards.
 type Spec struct {
-	Pod       string `yaml:"pod" doc:"NAMESPACE/NAME of a running pod; what is copied into it stays"`
+	Pod       string `yaml:"pod" doc:"NAMESPACE/NAME of a running pod; iotax leaves its agent and fio in it"`
 	Container string `yaml:"container" doc:"container of that pod; empty means its first"`
 
 	Image string `yaml:"image" doc:"image of a pod made for the run; it needs a POSIX sh"`

@@ -107,7 +107,7 @@ func Askpass() {
 	switch {
 	// ssh may also ask for the password of a jump host or the passphrase of a key. This password must not be the
 	// answer.
-	case login != "" && asksFor(question, login):
+	case login != "" && isPasswordOf(question, login):
 		answer, err = password(os.Getenv(fileVariable))
 	case terminal != "":
 		answer, err = askAt(terminal, question)
@@ -119,9 +119,9 @@ func Askpass() {
 	os.Exit(0)
 }
 
-// asksFor reports whether ssh asks for the password of login (user@host), in its own words or in those of the server,
-// which follow the login in parentheses. The question of a jump host may contain this login elsewhere.
-func asksFor(question, login string) bool {
+// isPasswordOf reports whether a question of ssh is about the password of login (user@host). It begins with the login, or
+// with the login in parentheses if the server wrote it. The question of a jump host may contain this login elsewhere.
+func isPasswordOf(question, login string) bool {
 	return strings.HasPrefix(question, login+"'s password") ||
 		strings.HasPrefix(question, "("+login+") ") && strings.Contains(strings.ToLower(question), "password")
 }

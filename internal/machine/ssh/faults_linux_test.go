@@ -319,8 +319,7 @@ func TestAskpass(t *testing.T) {
 	}
 }
 
-// A password is not the answer to the question of another host, such as a jump host, in whose name or words the login
-// occurs.
+// A jump host whose name or question contains the target's login does not get the target's password.
 func TestPasswordOfAnotherHost(t *testing.T) {
 	for question, want := range map[string]bool{
 		"admin@db's password: ":            true,
@@ -331,7 +330,7 @@ func TestPasswordOfAnotherHost(t *testing.T) {
 		"Enter passphrase for admin@db: ":  false,
 		"(xadmin@db) admin@db's password:": false,
 	} {
-		if got := asksFor(question, "admin@db"); got != want {
+		if got := isPasswordOf(question, "admin@db"); got != want {
 			t.Errorf("%q: %v", question, got)
 		}
 	}

@@ -104,7 +104,7 @@ func (p *pinning) pin(guest int) error {
 	return moveRest(&p.rest)
 }
 
-// undo lets this process and its descendants use all CPUs again, except those of other pinned guests. Call it after the
+// undo lets this process and its descendants use all CPUs again, except the CPUs of other pinned guests. Call it after the
 // guest has ended.
 func (p *pinning) undo() error {
 	pinned.Lock()

@@ -351,8 +351,8 @@ func open(c assessed) bool {
 	return report.Unsure(c.r.Verdict) && (c.r.Ratio != nil || c.r.Few != nil)
 }
 
-// unsure adds a sentence about the cells that need more rounds or longer trials: first those with a useful interval,
-// then those that are too noisy, then those with too few rounds or I/Os. In each group, the widest interval comes first.
+// unsure adds a sentence about the cells that need more rounds or longer trials: first cells with a useful interval, then
+// noisy cells, then cells with too few rounds or I/Os. In each group, the widest interval comes first.
 func (a *assessing) unsure(cells []assessed) {
 	cells = slices.DeleteFunc(slices.Clone(cells), func(c assessed) bool { return !open(c) })
 	if len(cells) == 0 {

@@ -257,7 +257,7 @@ func TestCompareHolm(t *testing.T) {
 }
 
 // By loss, the pairs of rounds with the baseline are the sample. A cell that had enough of them in A and lacks them in B
-// is lost. A cell without a loss in A has nothing to lose.
+// is lost. A cell without a loss in A cannot lose one.
 func TestGateByLoss(t *testing.T) {
 	for _, better := range []iotax.Better{iotax.Up, iotax.Down} {
 		side := func(spoil int, invalid bool) *report.Report {
@@ -292,7 +292,7 @@ func TestGateByLoss(t *testing.T) {
 	}
 }
 
-// Trials that are too short for a percentile have no value of it. The others are the fast ones, so nothing is compared.
+// Trials that are too short for a percentile have no value of it. The other trials are the fast ones, so compare gives no verdict.
 func TestPercentileOfShortTrials(t *testing.T) {
 	const name = "read.latency.p99.9"
 	side := func(short int, pooled bool) *report.Report {

@@ -56,7 +56,8 @@ func WaterfallFoot(w report.Waterfall, counted string) string {
 	return s + "."
 }
 
-// Curve returns a table of latency by load, with the share of late arrivals and a mark at invalid results. It omits targets whose rate of completed I/Os is unknown.
+// Curve returns a table of latency by load, with the share of late arrivals and a mark at invalid results. It omits
+// targets whose rate of completed I/Os is unknown.
 func Curve(c report.Curve) block.Table {
 	var job []string
 	for w := range strings.FieldsSeq(format.Clean(c.Job)) {

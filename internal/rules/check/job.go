@@ -43,7 +43,7 @@ var limits = []string{"--rate=", "--rate_iops=", "--thinktime="}
 // parts returns the values of a fact, one for each job that runs at the same time.
 func (r reading) parts(fact string) []string { return strings.Split(r.fact(fact), " + ") }
 
-// diskless reports whether the counted bytes include those of fio's engine null, which does not access storage.
+// diskless reports whether the counted bytes include bytes of fio's engine null, which does not access storage.
 func (r reading) diskless() bool { return slices.Contains(r.parts(iotax.FactIOEngine), "null") }
 
 // number returns the value of a fact if it is a positive number.
@@ -52,8 +52,8 @@ func (r reading) number(fact string) (float64, bool) {
 	return v, err == nil && v > 0
 }
 
-// jobs returns the number of the generator's threads per client, and whether it is known. If the job does not set numjobs, the
-// number is 1, and it is known if the I/O engine is known.
+// jobs returns the number of the generator's threads per client, and whether it is known. If the job does not set
+// numjobs, the number is 1, and it is known if the I/O engine is known.
 func (r reading) jobs() (float64, bool) {
 	if r.fact(iotax.FactNumJobs) == "" {
 		return 1, r.fact(iotax.FactIOEngine) != ""
