@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"iotax/internal/probe"
 )
 
 // DeviceBytes returns the bytes that the container transferred to and from block devices. It reads the counters of the
@@ -18,12 +20,14 @@ func (b *box) DeviceBytes() (read, written uint64, ok bool) {
 	if err != nil {
 		return 0, 0, false
 	}
-	return deviceBytes(string(groups), "/sys/fs/cgroup", "/sys")
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	return deviceBytes(string(groups), string(mounts), "/sys/fs/cgroup", "/sys")
 }
 
 // deviceBytes reads the counters of a control group below root. groups is the content of /proc/PID/cgroup (cgroups(7)).
-// For version 1, it reads the throttling counters, which work with every I/O scheduler.
-func deviceBytes(groups, root, sys string) (read, written uint64, ok bool) {
+// mounts is that of /proc/self/mountinfo. For version 1, it reads the throttling counters, which work with every I/O
+// scheduler.
+func deviceBytes(groups, mounts, root, sys string) (read, written uint64, ok bool) {
 	for line := range strings.Lines(groups) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(f) != 3 {
@@ -31,12 +35,12 @@ func deviceBytes(groups, root, sys string) (read, written uint64, ok bool) {
 		}
 		switch {
 		case f[0] == "0" && f[1] == "":
-			if r, w, has := bytesIn(filepath.Join(root, f[2], "io.stat"), sys); has {
+			if r, w, has := bytesIn(filepath.Join(root, f[2], "io.stat"), mounts, sys); has {
 				return r, w, true
 			}
 		case strings.Contains(","+f[1]+",", ",blkio,"):
 			for _, name := range []string{"blkio.throttle.io_service_bytes_recursive", "blkio.throttle.io_service_bytes"} {
-				if r, w, has := bytesIn(filepath.Join(root, "blkio", f[2], name), sys); has {
+				if r, w, has := bytesIn(filepath.Join(root, "blkio", f[2], name), mounts, sys); has {
 					return r, w, true
 				}
 			}
@@ -46,15 +50,20 @@ func deviceBytes(groups, root, sys string) (read, written uint64, ok bool) {
 }
 
 // bytesIn sums the counters in lines such as "8:0 rbytes=1459200 wbytes=314773504 rios=192" (io.stat) or "8:0 Read
-// 1459200" (version 1). It leaves out the disks below a listed device mapper or RAID, because they count the same I/O.
-func bytesIn(file, sys string) (read, written uint64, ok bool) {
+// 1459200" (version 1). It leaves out the disks below a listed device mapper, RAID or loop device, because they count the
+// same I/O.
+func bytesIn(file, mounts, sys string) (read, written uint64, ok bool) {
 	text, err := os.ReadFile(file)
 	skip := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		number, _, _ := strings.Cut(line, " ")
-		slaves, _ := filepath.Glob(filepath.Join(sys, "dev/block", number, "slaves/*"))
-		for _, s := range slaves {
-			skip[diskNumber(s)] = true
+		below, _ := filepath.Glob(filepath.Join(sys, "dev/block", number, "slaves/*"))
+		if backing, err := os.ReadFile(filepath.Join(sys, "dev/block", number, "loop/backing_file")); err == nil {
+			m, _ := probe.MountOf(probe.ParseMounts(mounts), strings.TrimSuffix(string(backing), "\n"))
+			below = append(below, filepath.Join(sys, "dev/block", m.Device))
+		}
+		for _, b := range below {
+			skip[diskNumber(b)] = true
 		}
 	}
 	for line := range strings.Lines(string(text)) {

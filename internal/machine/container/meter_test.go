@@ -20,16 +20,16 @@ func TestDeviceBytes(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if read, written, ok := deviceBytes(c.groups, root, t.TempDir()); read != 1500 || written != 42 || !ok {
+		if read, written, ok := deviceBytes(c.groups, "", root, t.TempDir()); read != 1500 || written != 42 || !ok {
 			t.Errorf("%s: %d, %d, %v", name, read, written, ok)
 		}
-		if _, _, ok := deviceBytes("5:pids:/box\n", root, t.TempDir()); ok {
+		if _, _, ok := deviceBytes("5:pids:/box\n", "", root, t.TempDir()); ok {
 			t.Errorf("%s: counters of a group that has none", name)
 		}
 	}
 }
 
-// I/O on a device mapper counts once, although the kernel counts it at the disk below, too.
+// I/O on a device mapper or a loop device counts once, although the kernel counts it at the disk below, too.
 func TestDeviceBytesOfStackedDevices(t *testing.T) {
 	root, sys := t.TempDir(), t.TempDir()
 	device := func(path, number string, slaves ...string) {
@@ -62,14 +62,23 @@ func TestDeviceBytesOfStackedDevices(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(sys, "devices/sda/sda2/partition"), []byte("2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(filepath.Join(root, "box"), 0o700); err != nil {
-		t.Fatal(err)
+	device("loop0", "7:0")
+	for path, text := range map[string]string{
+		filepath.Join(sys, "devices/loop0/loop/backing_file"): "/data/image\n",
+		filepath.Join(root, "mapped/io.stat"):                 "8:0 rbytes=1000 wbytes=30\n253:0 rbytes=1000 wbytes=30\n253:1 rbytes=1000 wbytes=30\n8:16 rbytes=5 wbytes=7\n",
+		filepath.Join(root, "loop/io.stat"):                   "7:0 rbytes=1000 wbytes=30\n8:0 rbytes=900 wbytes=20\n8:16 rbytes=5 wbytes=7\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	stat := "8:0 rbytes=1000 wbytes=30\n253:0 rbytes=1000 wbytes=30\n253:1 rbytes=1000 wbytes=30\n8:16 rbytes=5 wbytes=7\n"
-	if err := os.WriteFile(filepath.Join(root, "box/io.stat"), []byte(stat), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if read, written, ok := deviceBytes("0::/box\n", root, sys); read != 1005 || written != 37 || !ok {
-		t.Errorf("%d, %d, %v", read, written, ok)
+	mounts := "20 1 8:16 / / rw - ext4 /dev/sdb rw\n21 20 8:2 / /data rw - ext4 /dev/sda2 rw\n"
+	for _, group := range []string{"mapped", "loop"} {
+		if read, written, ok := deviceBytes("0::/"+group+"\n", mounts, root, sys); read != 1005 || written != 37 || !ok {
+			t.Errorf("%s: %d, %d, %v", group, read, written, ok)
+		}
 	}
 }
