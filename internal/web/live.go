@@ -177,10 +177,10 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 		}
 		for i, row := range sec.Rows {
 			c := cellView{Workload: format.Clean(sec.Workload), Label: sec.Label, Target: format.Clean(row.Target), First: i == 0, Baseline: row.Baseline, Trials: row.Ran, Failed: row.Failed}
-			if row.Value.N > 0 {
+			if row.Value.N > 0 && !short(sec, row.Target) {
 				c.Value, c.Bounds = format.Split(format.Value(row.Value, sec.Unit))
 			}
-			if row.Ratio != nil {
+			if row.Ratio != nil && !short(sec, row.Target) && !short(sec, row.Against) {
 				c.Ratio, c.RatioBounds = format.Split(format.Ratio(row.Ratio.Interval))
 			}
 			v.Cells = append(v.Cells, c)
@@ -240,12 +240,19 @@ func widest(sec report.Section) float64 {
 		if row.Baseline || row.Err != "" {
 			continue
 		}
-		if row.Ratio == nil || !row.Ratio.Bounded() {
+		if row.Ratio == nil || !row.Ratio.Bounded() || short(sec, row.Target) || short(sec, row.Against) {
 			return 0
 		}
 		out = math.Max(out, row.Ratio.HalfWidth())
 	}
 	return out
+}
+
+// short reports whether some trials of a target are too short for the percentile of a section. The other trials had more
+// I/Os, so they are not representative.
+func short(sec report.Section, target string) bool {
+	_, _, quantile := iotax.Quantile(sec.Metric)
+	return quantile && slices.ContainsFunc(sec.Rows, func(r report.Row) bool { return r.Target == target && len(r.Values()) < r.Counted })
 }
 
 // feeds manages one feed for each run with open live views.

@@ -697,6 +697,35 @@ func TestLiveRounds(t *testing.T) {
 	}
 }
 
+// A percentile is not shown if only some trials have enough I/Os for it, because these are the fast ones.
+func TestLivePercentile(t *testing.T) {
+	h := history{name: "going", rounds: 8, seed: 4}
+	run := h.run(0)
+	trials := h.trials(run, 0)
+	for i := range run.Workloads {
+		run.Workloads[i].Metrics = []string{"read.latency.p99"}
+	}
+	for _, x := range trials {
+		if x.Target != blk || x.Round < 7 {
+			x.Values = append(x.Values, iotax.Value{Name: "read.latency.p99", Value: .001 * float64(x.Round+1), Unit: iotax.Seconds, Better: iotax.Down})
+		}
+	}
+	v := newServer(t, Options{}).liveView(run, report.New(run, trials))
+	for _, c := range v.Cells {
+		if got, want := c.Value != "", c.Target != blk; got != want {
+			t.Errorf("%s, %s: the percentile is shown: %v, want %v", c.Workload, c.Target, got, want)
+		}
+		if got, want := c.Ratio != "", c.Target == share; got != want {
+			t.Errorf("%s, %s: the ratio is shown: %v, want %v", c.Workload, c.Target, got, want)
+		}
+	}
+	for _, l := range v.Lanes {
+		if l.Interval != "" {
+			t.Errorf("%s: the interval is %s, want none", l.Workload, l.Interval)
+		}
+	}
+}
+
 func TestLiveEnds(t *testing.T) {
 	ctx := t.Context()
 	db, _ := open(t)
