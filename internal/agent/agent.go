@@ -189,14 +189,14 @@ func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in any
 			unread = sendAll(enc, from)
 		}
 	}()
-	var failure *wireError
+	var failure wireErrors
 	var lost error
 	done := make(chan struct{})
 	go func() {
 		dec := gob.NewDecoder(io.LimitReader(stream, maxMessage))
 		var r reply
 		lost = dec.Decode(&r)
-		if failure = r.Err; lost == nil && failure == nil {
+		if failure = r.Err; lost == nil && len(failure) == 0 {
 			lost = decode(dec, out)
 		}
 		close(done)
@@ -225,11 +225,11 @@ func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in any
 	switch {
 	case lost != nil:
 		return fail(s.gone(lost))
-	case failure != nil:
+	case len(failure) > 0:
 		return failure.error()
 	}
 	return nil
 }
 
-// A reply answers a call or a Dial on its stream. Err is nil on success. The result of a function follows its reply.
-type reply struct{ Err *wireError }
+// A reply answers a call or a Dial on its stream. Err is empty on success. The result of a function follows its reply.
+type reply struct{ Err wireErrors }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"syscall"
 
 	"iotax"
@@ -21,61 +22,72 @@ var sentinels = map[string]error{
 	"read-only":  syscall.EROFS,
 }
 
-// A wireError is an error encoded for the connection.
+// maxCauses limits the number of errors in a wireErrors.
+const maxCauses = 64
+
+// A wireErrors is an error encoded for the connection, followed by the errors that it wraps. It is a list because gob
+// decodes nested values recursively, and the other end could exhaust the stack. An empty list means no error.
+type wireErrors []wireError
+
 type wireError struct {
 	Msg          string
 	Is           []string // keys of sentinels
-	Structured   bool     // the error is an *iotax.Error, and Cause is its Err
+	Structured   bool     // the error is an *iotax.Error, and the next in the list is its Err
 	Op, On, Hint string
 	Exit         *iotax.ExitError
-	Cause        *wireError
 }
 
-func toWire(err error) *wireError {
-	if err == nil {
-		return nil
+func toWire(err error) (all wireErrors) {
+	for err != nil && len(all) < maxCauses {
+		var w wireError
+		var inner *iotax.Error
+		var exit *iotax.ExitError
+		switch e := err.(type) {
+		case *iotax.Error:
+			w.Structured, w.Op, w.On, w.Hint = true, e.Op, e.On, e.Hint
+			err = e.Err
+		case *iotax.ExitError:
+			w.Exit, err = e, nil
+		default:
+			w.Msg = err.Error()
+			for name, s := range sentinels {
+				if errors.Is(err, s) {
+					w.Is = append(w.Is, name)
+				}
+			}
+			switch {
+			case errors.As(err, &inner):
+				err = inner
+			case errors.As(err, &exit):
+				err = exit
+			default:
+				err = nil
+			}
+		}
+		all = append(all, w)
 	}
-	w := &wireError{Msg: err.Error()}
-	switch e := err.(type) {
-	case *iotax.Error:
-		w.Structured, w.Op, w.On, w.Hint, w.Cause = true, e.Op, e.On, e.Hint, toWire(e.Err)
-		return w
-	case *iotax.ExitError:
-		w.Exit = e
-		return w
-	}
-	for name, s := range sentinels {
-		if errors.Is(err, s) {
-			w.Is = append(w.Is, name)
+	return all
+}
+
+func (all wireErrors) error() (err error) {
+	for _, w := range slices.Backward(all[:min(len(all), maxCauses)]) {
+		switch {
+		case w.Structured:
+			err = &iotax.Error{Op: w.Op, On: w.On, Err: err, Hint: w.Hint}
+		case w.Exit != nil:
+			err = w.Exit
+		default:
+			e := &farError{msg: w.Msg}
+			for _, name := range w.Is {
+				e.wraps = append(e.wraps, sentinels[name])
+			}
+			if err != nil {
+				e.wraps = append(e.wraps, err)
+			}
+			err = e
 		}
 	}
-	var inner *iotax.Error
-	var exit *iotax.ExitError
-	if errors.As(err, &inner) {
-		w.Cause = toWire(inner)
-	} else if errors.As(err, &exit) {
-		w.Cause = toWire(exit)
-	}
-	return w
-}
-
-func (w *wireError) error() error {
-	switch {
-	case w == nil:
-		return nil
-	case w.Structured:
-		return &iotax.Error{Op: w.Op, On: w.On, Err: w.Cause.error(), Hint: w.Hint}
-	case w.Exit != nil:
-		return w.Exit
-	}
-	e := &farError{msg: w.Msg}
-	for _, name := range w.Is {
-		e.wraps = append(e.wraps, sentinels[name])
-	}
-	if w.Cause != nil {
-		e.wraps = append(e.wraps, w.Cause.error())
-	}
-	return e
+	return err
 }
 
 // A farError is an error that a function returned on another machine.

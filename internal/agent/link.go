@@ -320,6 +320,7 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 			return abandon(cannot(message))
 		}
 		p := programs[i]
+		programs = nil // the machine may request only one copy
 		if l.Log != nil {
 			l.Log("copying the agent to %s (%d MiB, once)", m, p.size>>20)
 		}

@@ -21,7 +21,7 @@ const Command = "agent session"
 
 // greeting starts the agent's first line. The agent's system and path follow. The number changes with every
 // incompatible change of the protocol.
-const greeting = "iotax agent 4 "
+const greeting = "iotax agent 5 "
 
 // The first byte of a stream is its kind.
 const (

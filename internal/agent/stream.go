@@ -6,6 +6,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"time"
 
@@ -30,10 +31,23 @@ func NewTaker[In, Out any](name string, do func(ctx context.Context, in In, from
 // `from`, so the caller must close a `from` that can block.
 func (f Taker[In, Out]) On(ctx context.Context, m iotax.Machine, in In, from io.Reader) (out Out, err error) {
 	if ctx.Err() == nil && iotax.IsLocal(m) {
-		return f.do(context.WithValue(ctx, hereKey{}, here{m}), in, from)
+		return f.do(context.WithValue(ctx, hereKey{}, here{m}), in, live{ctx, from})
 	}
 	err = with(ctx, m, func(s *Session) error { return result(ctx, s, m, f.name, in, from, &out) })
 	return out, err
+}
+
+// live is a Reader that fails when its context is done.
+type live struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (l live) Read(p []byte) (int, error) {
+	if l.ctx.Err() != nil {
+		return 0, context.Cause(l.ctx)
+	}
+	return l.Reader.Read(p)
 }
 
 // A piece is a part of a Taker's stream. The last piece has no data.
@@ -147,7 +161,8 @@ func Dial(ctx context.Context, m iotax.Machine, network, address string) (c Conn
 		return fail(s.gone(err))
 	}
 	defer context.AfterFunc(ctx, func() { stream.Close() })()
-	from := bufio.NewReader(stream) // gob does not read past its values in a bufio.Reader
+	limit := &io.LimitedReader{R: stream, N: maxMessage} // of the reply
+	from := bufio.NewReader(limit)                       // gob does not read past its values in a bufio.Reader
 	var r reply
 	err = Send(stream, destination{network, address})
 	if err == nil {
@@ -158,9 +173,10 @@ func Dial(ctx context.Context, m iotax.Machine, network, address string) (c Conn
 		err = context.Cause(ctx)
 	case err != nil:
 		err = s.gone(err)
-	case r.Err != nil:
+	case len(r.Err) > 0:
 		err = r.Err.error()
 	default:
+		limit.N = math.MaxInt64
 		return &far{stream, from, end}, nil
 	}
 	stream.Close()
