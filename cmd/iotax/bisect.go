@@ -17,6 +17,7 @@ import (
 	"iotax"
 	"iotax/internal/bisect"
 	"iotax/internal/kinds"
+	"iotax/internal/leftover"
 	"iotax/internal/plan"
 	"iotax/internal/report/format"
 	"iotax/internal/run"
@@ -135,7 +136,11 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 		return err
 	}
 	defer found.dir.Close()
-	mustUndo() // builds start processes, which iotax must end
+	// Builds start processes, which iotax must end. The first build is before the first run.
+	mustUndo()
+	if _, err := leftover.Begin("bisect"); err != nil {
+		return err
+	}
 	s, b, subject := found.Search, found.builder, found.subject
 	db, err := store.Open(ctx, a.store)
 	if err != nil {
@@ -262,6 +267,12 @@ func (a *app) search(ctx context.Context, fl *bisectFlags, p *plan.Plan, script 
 	if len(fl.versions) > 0 {
 		if fl.step {
 			return nil, iotax.Usage(errors.New("--step is for commits: it cannot be combined with --versions"))
+		}
+		for i, v := range fl.versions {
+			// Some file systems ignore case, and two versions must not share the directory of their builds.
+			if k := slices.IndexFunc(fl.versions[:i], func(u string) bool { return strings.EqualFold(u, v) }); k >= 0 {
+				return nil, iotax.Usage(&iotax.Error{Op: "read --versions", On: v, Err: fmt.Errorf("%s and %s differ at most in upper and lower case", fl.versions[k], v), Hint: "give each version its own name"})
+			}
 		}
 		if bad == "HEAD" {
 			bad = fl.versions[len(fl.versions)-1]

@@ -145,7 +145,8 @@ measure: {cold: false, ramp: 0s, trial: 1ms}
 	s.iotax(search("--budget", "1h")...).works(t, exitOK, `"first": "`+commits[1]+`"`)
 }
 
-// bisect refuses a second search in the same state directory while the first one runs.
+// bisect refuses a second search in the same state directory while the first one runs. The first build already has a
+// label, by which iotax clean finds its processes.
 func TestBisectTwice(t *testing.T) {
 	s := newStage(t)
 	commits := s.repository(3, 1)
@@ -153,10 +154,10 @@ func TestBisectTwice(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"bisect", "--repo", "repo", "--good", commits[0], "-w", "command:{build}/tool {seed}", "--", "sh", "-c", "echo >" + iotax.Quote(pipe) + "; sleep 1000"}
+	args := []string{"bisect", "--repo", "repo", "--good", commits[0], "-w", "command:{build}/tool {seed}", "--", "sh", "-c", "echo $IOTAX_RUN >" + iotax.Quote(pipe) + "; sleep 1000"}
 	first := s.start(nil, args...)
-	if _, err := os.ReadFile(pipe); err != nil { // blocks until the build has begun
-		t.Fatal(err)
+	if label, err := os.ReadFile(pipe); err != nil || string(label) != "bisect\n" { // blocks until the build has begun
+		t.Fatalf("label %q, %v", label, err)
 	}
 	s.iotax(args...).works(t, exitError, "another iotax bisect works there", "--state DIR")
 	first.send(os.Interrupt)
@@ -176,6 +177,7 @@ func TestBisectRefused(t *testing.T) {
 		"bisect compares one":                              with("--good", commits[0], "-w", "command:{build}/a", "-w", "randread-4k", "--", "sh"),
 		"the good version contains the bad one":            with("--good", commits[2], "--bad", commits[0], "-w", "command:{build}/tool", "--", "sh"),
 		"it is not in the list":                            with("--versions", "1,2,3", "--good", "4", "-w", "command:{build}/tool", "--", "sh"),
+		"differ at most in upper and lower case":           with("--versions", "rc1,v2,RC1", "--good", "rc1", "-w", "command:{build}/tool", "--", "sh"),
 		"no good version is listed before it":              with("--versions", "1,2,3", "--good", "3", "--bad", "2", "-w", "command:{build}/tool", "--", "sh"),
 		"find build command no-such-compiler-21":           with("--good", commits[0], "-w", "command:{build}/tool", "--", "no-such-compiler-21"),
 	} {
