@@ -192,18 +192,20 @@ func (b *booting) devices(ctx context.Context) error {
 }
 
 // line handles a line of the console. If the line contains a mark, line sends the mark to b.up, and records it if it is
-// a phase of the boot.
+// a new phase of the boot.
 func (b *booting) line(at time.Time, line string) {
 	m, ok := guest.ParseMark(line)
 	if !ok {
 		return
 	}
 	b.mu.Lock()
-	if m.Name == "init" {
+	// Record each phase once, because programs in the guest can print marks without end.
+	isNew := !slices.ContainsFunc(b.phases, func(p iotax.Phase) bool { return p.Name == m.Name })
+	if m.Name == "init" && isNew {
 		// The kernel prints nothing when it starts. Compute the time of its start from the guest's clock.
 		b.phases = append(b.phases, iotax.Phase{Name: "kernel", At: max(0, at.Sub(b.spawned)-m.At)})
 	}
-	if slices.Contains([]string{"init", "network", "mount", "root", "pivot"}, m.Name) {
+	if slices.Contains([]string{"init", "network", "mount", "root", "pivot"}, m.Name) && isNew {
 		b.phases = append(b.phases, iotax.Phase{Name: m.Name, At: at.Sub(b.spawned)})
 	}
 	b.mu.Unlock()

@@ -37,6 +37,17 @@ type report struct {
 	Facts  map[string]string
 }
 
+// maxPhases limits the phases in a report. A guest has nine.
+const maxPhases = 16
+
+// check returns an error if r lacks parts of a report, because the machine does not run iotax's agent.
+func (r *report) check() error {
+	if len(r.Boot) == 0 || len(r.Boot) > maxPhases || len(r.Facts) == 0 {
+		return fmt.Errorf("the report of its boot has %d phases and %d facts", len(r.Boot), len(r.Facts))
+	}
+	return nil
+}
+
 // An outcome is a report, or the error of the boot.
 type outcome struct {
 	report
@@ -186,6 +197,9 @@ func openOn(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err 
 	r, err := await.On(ctx, on, w.ID)
 	if err != nil {
 		return nil, err
+	}
+	if err := r.check(); err != nil {
+		return nil, &iotax.Error{Op: "start machine", On: o.Name, Err: err}
 	}
 	started := time.Now().Add(-r.Age)
 	g.caps = iotax.MachineCaps{Facts: r.Facts, Started: started, Weakens: (&machine{storage: extraDurability(s.Args)}).Weakens}

@@ -6,11 +6,13 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"iotax"
+	"iotax/internal/guest"
 	"iotax/internal/machine/agent"
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/kind"
@@ -172,5 +174,28 @@ func TestNestedRefuses(t *testing.T) {
 	}
 	if left, err := filepath.Glob(dir + "/iotax/guest"); err != nil || len(left) > 0 {
 		t.Errorf("copied there: %q, %v", left, err)
+	}
+}
+
+// Another machine, and programs in a guest, may report a boot with no phases or with any number of them.
+func TestPhasesWithoutEnd(t *testing.T) {
+	facts := map[string]string{"accel": "tcg"}
+	for _, r := range []report{{}, {Facts: facts}, {Boot: []iotax.Phase{{Name: "ready"}}}, {Facts: facts, Boot: make([]iotax.Phase, 1000)}} {
+		if r.check() == nil {
+			t.Errorf("%d phases and %d facts are accepted", len(r.Boot), len(r.Facts))
+		}
+	}
+	b := &booting{spawned: time.Now(), up: make(chan guest.Mark, 1)}
+	for range 1000 {
+		for _, name := range []string{"init", "network", "init"} {
+			b.line(time.Now(), guest.Mark{Name: name}.String())
+		}
+	}
+	var names []string
+	for _, p := range b.phases {
+		names = append(names, p.Name)
+	}
+	if want := []string{"kernel", "init", "network"}; !slices.Equal(names, want) {
+		t.Errorf("%d phases, want %q", len(names), want)
 	}
 }
