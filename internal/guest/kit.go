@@ -28,16 +28,13 @@ func carriedFile(sum string) string {
 }
 
 var (
-	// carried returns the paths of the files with these SHA-256 sums, or "" for a missing file.
-	carried = agent.New("guest carried", func(_ context.Context, sums []string) ([]string, error) {
-		paths := make([]string, len(sums))
-		for i, sum := range sums {
-			now := time.Now()
-			if path := carriedFile(sum); os.Chtimes(path, now, now) == nil { // prune reads this as the time of the last use
-				paths[i] = path
-			}
+	// carried returns the path of the file with this SHA-256 sum, or "" if it is missing.
+	carried = agent.New("guest carried", func(_ context.Context, sum string) (string, error) {
+		path, now := carriedFile(sum), time.Now()
+		if os.Chtimes(path, now, now) != nil { // prune reads this as the time of the last use
+			return "", nil
 		}
-		return paths, nil
+		return path, nil
 	})
 	// carry decompresses a zstd stream into the file with this SHA-256 sum and returns its path. It returns an error if
 	// the sum differs.
@@ -70,39 +67,37 @@ func Carry(ctx context.Context, m iotax.Machine, log Log, files ...string) ([]st
 		return nil, &iotax.Error{Op: "copy what guests are started from to", On: m.String(), Err: err,
 			Hint: "make room there, or name a directory with more in XDG_CACHE_HOME"}
 	}
-	sums := make([]string, len(files))
+	paths := make([]string, len(files))
 	for i, file := range files {
 		h := sha256.New()
 		if err := read(file, h); err != nil {
 			return fail(err)
 		}
-		sums[i] = fmt.Sprintf("%x", h.Sum(nil))
-	}
-	paths, err := carried.On(ctx, m, sums)
-	if err != nil {
-		return fail(err)
-	}
-	for i, path := range paths {
-		if path != "" {
+		sum := fmt.Sprintf("%x", h.Sum(nil))
+		var err error
+		if paths[i], err = carried.On(ctx, m, sum); err != nil {
+			return fail(err)
+		}
+		if paths[i] != "" {
 			continue
 		}
-		st, err := os.Stat(files[i])
+		st, err := os.Stat(file)
 		if err != nil {
 			return fail(err)
 		}
-		log.printf("copying %s for guests to %s (%d MiB, once)", filepath.Base(files[i]), m, st.Size()>>20)
+		log.printf("copying %s for guests to %s (%d MiB, once)", filepath.Base(file), m, st.Size()>>20)
 		r, w := io.Pipe()
 		go func() {
 			z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
 			if err == nil {
-				err = errors.Join(read(files[i], z), z.Close())
+				err = errors.Join(read(file, z), z.Close())
 			}
 			_ = w.CloseWithError(err)
 		}()
-		paths[i], err = carry.On(ctx, m, sums[i], r)
+		paths[i], err = carry.On(ctx, m, sum, r)
 		_ = r.Close() // ends the writer if carry returned early
 		if err != nil {
-			return fail(fmt.Errorf("%s: %w", filepath.Base(files[i]), err))
+			return fail(fmt.Errorf("%s: %w", filepath.Base(file), err))
 		}
 	}
 	return paths, nil
