@@ -91,9 +91,9 @@ func (c Cache) Get(r Setup, now time.Time) (*iotax.Calibration, bool) {
 // brief ones do not count.
 func (c Cache) here(full bool, now time.Time) bool {
 	name, _ := os.Hostname()
-	files, _ := filepath.Glob(filepath.Join(c.Dir, "*.json")) // if Dir is not a valid pattern, no file matches
-	return slices.ContainsFunc(files, func(f string) bool {
-		e, ok := read(f, now)
+	files, _ := os.ReadDir(c.Dir)
+	return slices.ContainsFunc(files, func(f os.DirEntry) bool {
+		e, ok := read(filepath.Join(c.Dir, f.Name()), now)
 		return ok && e.Setup["machine"] == "host" && e.Setup["hostname"] == name && !(full && e.Calibration.Brief)
 	})
 }

@@ -173,6 +173,22 @@ func TestNothingToJudge(t *testing.T) {
 	}
 }
 
+// A calibration of this host is found in a directory whose name could be a pattern.
+func TestCacheHere(t *testing.T) {
+	c := Cache{t.TempDir() + "/cache[1]"}
+	name, _ := os.Hostname()
+	cal := &iotax.Calibration{Ratio: 1, Lo: .99, Hi: 1.01, Rounds: 6, At: time.Unix(1_700_000_000, 0).UTC()}
+	if c.here(false, cal.At) {
+		t.Error("an empty cache has a calibration")
+	}
+	if err := c.Put(Setup{Facts: map[string]string{"machine": "host", "hostname": name}}, cal); err != nil {
+		t.Fatal(err)
+	}
+	if !c.here(false, cal.At) {
+		t.Error("the calibration is not found")
+	}
+}
+
 func TestCache(t *testing.T) {
 	c := Cache{t.TempDir() + "/deep"}
 	facts := map[string]string{"device.name": "vda", "fio": "fio-3.33", "filesystem.mount": "/x"}
