@@ -70,6 +70,11 @@ func Main(m iotax.Machine) {
 			do = enclosed
 		}
 		status, err = do(args[0], args[1])
+	case "confine":
+		if len(args) < 2 {
+			return
+		}
+		err = confine(args[0], args[1:])
 	default:
 		return
 	}

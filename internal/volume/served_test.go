@@ -573,3 +573,41 @@ func TestSSHFS(t *testing.T) {
 		t.Errorf("left there: %q", left)
 	}
 }
+
+// The SFTP server refuses requests for a file outside of the directory. Here, the server follows a link to it.
+func TestSSHFSIsConfined(t *testing.T) {
+	needs(t, "sshfs")
+	outside := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(outside, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v, err := prepare(t, "sshfs", &SSHFSSpec{Options: "dir_cache=no,follow_symlinks"}, Env{Of: hostDir(t), Need: 1 << 20, WorkDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.Attach(t.Context(), elsewhere{here})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Symlink(outside, p.Backing+"/out"), os.WriteFile(p.Backing+"/in", []byte("x"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Dir(p.Path)
+	if text, err := os.ReadFile(root + "/in"); err != nil || string(text) != "x" {
+		t.Errorf("inside: %q, %v", text, err)
+	}
+	if err := errors.Join(os.Chmod(root+"/in", 0o640), os.Rename(root+"/in", p.Path+"/moved"), os.Truncate(p.Path+"/moved", 0)); err != nil {
+		t.Errorf("inside: %v", err)
+	}
+	if text, err := os.ReadFile(root + "/out"); err == nil {
+		t.Errorf("read %q outside", text)
+	}
+	for name, err := range map[string]error{"write": os.WriteFile(root+"/out", nil, 0o600), "truncate": os.Truncate(root+"/out", 1), "chmod": os.Chmod(root+"/out", 0o644)} {
+		if err == nil {
+			t.Errorf("%s outside: no error", name)
+		}
+	}
+	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+}

@@ -104,12 +104,17 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	if err != nil {
 		return none, err
 	}
+	const truncation = 3 // the version of Landlock that restricts truncation
+	serve, err := agent.Confine(truncation, s.path, []string{s.program, "-e", "-l", "ERROR"}, m)
+	if err != nil {
+		return fail(err, "run iotax on Linux 6.2 or later with Landlock enabled, or mount the directory in a virtual machine of this host")
+	}
 	// These pipes carry the requests and answers of sshfs.
 	asked, ask := io.Pipe()
 	answered, answer := io.Pipe()
 	started := make(chan int, 1)
 	s.server = newServer(ctx, s.env.Host, s.program, func(ctx context.Context) error {
-		return s.env.Host.Run(ctx, &iotax.Cmd{Args: []string{s.program, "-e", "-l", "ERROR"}, Stdin: asked, Stdout: answer,
+		return s.env.Host.Run(ctx, &iotax.Cmd{Args: serve, Stdin: asked, Stdout: answer,
 			Started: func(pid int) { started <- pid }})
 	})
 	s.attached.push(func(ctx context.Context) error { ask.Close(); return s.server.stop(ctx) })
