@@ -152,8 +152,13 @@ func (b *booting) end(ctx context.Context) (err error) {
 	if b.pinned != nil {
 		err = errors.Join(err, b.pinned.undo())
 	}
-	for _, f := range append(b.files, b.sockets, b.dir) {
+	for _, f := range b.files {
 		err = errors.Join(err, os.RemoveAll(f))
+	}
+	for _, dir := range []string{b.sockets, b.dir} {
+		if dir != "" {
+			err = errors.Join(err, leftover.Remove(dir))
+		}
 	}
 	return err
 }

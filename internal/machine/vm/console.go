@@ -158,7 +158,7 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 		if err != nil {
 			return fail(err, "")
 		}
-		defer os.RemoveAll(dir)
+		defer func() { err = errors.Join(err, leftover.Remove(dir)) }()
 		a, err := (&booting{spec: s, o: o, name: o.Name, dir: dir}).probeForImage(ctx)
 		if err != nil {
 			return nil, err
@@ -206,7 +206,7 @@ func (g *consoleGuest) Processes() map[string][]int {
 func (g *consoleGuest) Close(context.Context) error {
 	var errs []error
 	for _, d := range g.dirs {
-		errs = append(errs, os.RemoveAll(d))
+		errs = append(errs, leftover.Remove(d))
 	}
 	return errors.Join(errs...)
 }
