@@ -243,8 +243,9 @@ func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan
 				Hint: "run the suite alone, or copy it: iotax plan " + name})
 		}
 	}
-	at.Name, at.Workloads, at.Expectations, at.Measure, at.Layout = name+" on "+at.Name, p.Workloads, p.Expectations, p.Measure, p.Layout
-	return at, pf.keep(at)
+	p.Name, p.File, p.Baseline, p.Machines, p.Targets = name+" on "+at.Name, at.File, at.Baseline, at.Machines, at.Targets
+	p.Layers, p.Reference = nil, nil // they name targets of the suite
+	return p, pf.keep(p)
 }
 
 // kinds returns all kinds. A new pod whose spec names no node gets one target for each node of --nodes.

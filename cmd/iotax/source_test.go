@@ -155,6 +155,18 @@ func TestSuiteElsewhereExpects(t *testing.T) {
 }
 
 // -w splits words at commas, and still finds names that contain commas.
+// A search with a suite on other targets keeps the suite's rounds and budget.
+func TestSearchOfSuiteElsewhere(t *testing.T) {
+	pf := planFlags{scale: 1}
+	p, err := (&app{}).loadSearch(&pf, []string{"quick", "dir:/a"}, bisectRounds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := p.Measure; m.Budget != plan.Duration(5*time.Minute) || m.Rounds.Max != 6 {
+		t.Errorf("budget %v, rounds %v", m.Budget, m.Rounds)
+	}
+}
+
 func TestChoose(t *testing.T) {
 	names := []string{"network", "4 MiB", "4 MiB, 8 clients", "a,b"}
 	for said, want := range map[string]string{
