@@ -61,16 +61,16 @@ func Up(ctx context.Context, c Config) (_ *Lab, err error) {
 			return l, nil
 		}
 	}
-	// Even if no lab is recorded, a crash may have left namespaces of this name.
-	if err := down(ctx, c.Name); err != nil {
+	l := c.plan(time.Now())
+	// Even if no lab is recorded, a crash may have left namespaces of this name, and a reboot its directory.
+	if err := down(ctx, c.Name, l.Dir); err != nil {
 		return nil, err
 	}
-	l := c.plan(time.Now())
 	defer func() {
 		if err != nil {
 			clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), step)
 			defer cancel()
-			err = errors.Join(err, down(clean, c.Name))
+			err = errors.Join(err, down(clean, c.Name, l.Dir))
 		}
 	}()
 	if err := l.save(); err != nil { // save first, so that Down finds a lab that is only partly created
@@ -324,17 +324,17 @@ func Down(ctx context.Context, name string) error {
 		return err
 	}
 	defer unlock()
-	return down(ctx, name)
+	return down(ctx, name, filepath.Join(defaultDir, "iotax-lab-"+name))
 }
 
-func down(ctx context.Context, name string) error {
+// down removes a lab. dir is its directory if the state was lost in a reboot.
+func down(ctx context.Context, name, dir string) error {
 	var errs []error
 	fail := func(err error) {
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
-	dir := filepath.Join(defaultDir, "iotax-lab-"+name) // used if the state was lost in a reboot
 	if l, err := Get(name); err == nil {
 		dir = l.Dir
 	}

@@ -211,6 +211,22 @@ func TestDownAfterCrash(t *testing.T) {
 	}
 }
 
+// After a reboot, only the directory of a lab is left, which need not be in the default directory. Up replaces it.
+func TestUpAfterReboot(t *testing.T) {
+	c := Config{Nodes: 1, Dir: t.TempDir()}
+	l := up(t, c)
+	if err := os.Rename(l.Dir, l.Dir+".kept"); err != nil {
+		t.Fatal(err)
+	}
+	if err := Down(t.Context(), l.Name); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(l.Dir+".kept", l.Dir); err != nil {
+		t.Fatal(err)
+	}
+	up(t, c)
+}
+
 func TestOwnFileSystems(t *testing.T) {
 	// Also if the directory is named by a link, the mounts in it are found and unmounted.
 	link := filepath.Join(t.TempDir(), "link")
