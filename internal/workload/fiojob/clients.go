@@ -29,7 +29,8 @@ import (
 
 // A fio server runs for each target. One client on this host sends each server its job and starts all jobs together. A
 // server does what any client requests, with the rights of its own user. So it listens on a Unix socket in a private
-// directory, not on a network. iotax reaches the socket of another machine through the agent.
+// directory, not on a network. iotax reaches the socket of another machine through the agent. The client also does what
+// its servers request: it sends files of this host, and writes files of any path. So it runs confined.
 
 // Joins returns nil if the job can run at several targets at the same time, and otherwise an error with the reason.
 func (j *fioJob) Joins() error {
@@ -100,6 +101,9 @@ func (j *fioJob) checkTogether(ctx context.Context, t *iotax.Target) error {
 	if err != nil {
 		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: support.InstallHint("linux")}
 	}
+	if _, err := confined(all, "", mine); err != nil {
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: "run iotax on Linux 5.13 or later with Landlock enabled"}
+	}
 	err = j.each(t, true, func(p party) error {
 		st := p.job.states[p.target]
 		on := func(err error, hint string) error {
@@ -114,6 +118,15 @@ func (j *fioJob) checkTogether(ctx context.Context, t *iotax.Target) error {
 		return err
 	}
 	return claimAll(all)
+}
+
+// confined returns the command that runs args, fio's client for the servers of all, so that it uses only files in dir.
+func confined(all []party, dir string, args ...string) ([]string, error) {
+	var peers []iotax.Machine
+	for _, p := range all {
+		peers = append(peers, p.target.Machine)
+	}
+	return agent.Confine(1, dir, args, peers...)
 }
 
 // clientFio returns the path and the version of this host's fio.
@@ -293,7 +306,11 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	stdout, stderr := iotax.Capture{Limit: outputLimit}, task.Head{Limit: support.MessageLimit}
 	// The name of each log that the client fetches ends with the path of the server's socket. The client runs in dir,
 	// so that this path contains no slash.
-	cmd := exec.CommandContext(inner, program, args...)
+	argv, err := confined(all, dir, append([]string{program}, args...)...)
+	if err != nil {
+		return fail(err)
+	}
+	cmd := exec.CommandContext(inner, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, &stdout, &stderr, 5*time.Second
 	err = cmd.Run()
 	out.Raw = stdout.Bytes()

@@ -2,7 +2,9 @@ package fiojob
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"io"
 	"math"
 	"net"
 	"os"
@@ -101,5 +103,72 @@ func TestServe(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(os.TempDir() + "/iotax-log-*"); len(left) > 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// hostile is a fio server that requests the file `want` of its client, instead of running a job. It writes the reply to
+// the file want.stolen. listen is the option --server=sock:SOCKET.
+func hostile(want, listen string) {
+	l, err := net.Listen("unix", strings.TrimPrefix(listen, "--server=sock:"))
+	if err != nil {
+		panic(err)
+	}
+	conn, err := l.Accept()
+	if err != nil {
+		panic(err)
+	}
+	const sendFile = 21
+	header := make([]byte, 24) // version, opcode, flags, tag, length of the payload, CRC of the first 20 bytes, CRC of the payload
+	if _, err := io.ReadFull(conn, header); err != nil {
+		panic(err)
+	}
+	payload := make([]byte, 256)
+	copy(payload, want)
+	reply := binary.LittleEndian.AppendUint16(nil, binary.LittleEndian.Uint16(header)) // the client's version of the protocol
+	reply = binary.LittleEndian.AppendUint16(reply, sendFile)
+	reply = append(reply, make([]byte, 12)...)
+	reply = binary.LittleEndian.AppendUint32(reply, uint32(len(payload)))
+	reply = binary.LittleEndian.AppendUint16(reply, crc16(reply))
+	reply = append(binary.LittleEndian.AppendUint16(reply, crc16(payload)), payload...)
+	if _, err := conn.Write(reply); err != nil {
+		panic(err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+	answer, _ := io.ReadAll(conn)
+	if err := os.WriteFile(want+".stolen", answer, 0o600); err != nil {
+		panic(err)
+	}
+}
+
+// crc16 returns the CRC-16/ARC of b.
+func crc16(b []byte) (crc uint16) {
+	for _, x := range b {
+		crc ^= uint16(x)
+		for range 8 {
+			crc = crc>>1 ^ crc&1*0xa001
+		}
+	}
+	return crc
+}
+
+// fio's client opens no file of this host that a hostile server requests.
+func TestHostileServer(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("of this user"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, out := open(t, "rw", "randread", "size", "64k", "direct", "0", "ioengine", "psync"), trial(2*time.Second)
+	one := worktest.Target(host.Local(), worktest.OnDisk(t))
+	both := &iotax.Target{Name: "both", Machine: host.Local(), Together: []*iotax.Target{one}}
+	prepared(t, j, both)
+	j.states[one].tool.Argv = []string{self, "hostile", secret}
+	err = j.Run(worktest.CtxFor(t), both, out)
+	got, rerr := os.ReadFile(secret + ".stolen")
+	if err == nil || rerr != nil || len(got) == 0 || strings.Contains(string(got), "of this user") {
+		t.Errorf("%v, %v: the server received %d bytes, with the secret: %v", err, rerr, len(got), strings.Contains(string(got), "of this user"))
 	}
 }
