@@ -38,7 +38,7 @@ func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, 
 // The t interval is Welch's (1947), with Satterthwaite's degrees of freedom. The rank-sum interval goes from the k-th
 // smallest to the k-th largest difference y−x, with the largest k for which P(U ≤ k−1) ≤ alpha/2 (Hollander, Wolfe &
 // Chicken, Nonparametric Statistical Methods, 4.3). It assumes that the distributions differ only in location.
-// EstimateChange ignores o.Hidden and o.Starts.
+// Here, o.Hidden is the maximum error of the difference of the means. EstimateChange ignores o.Starts (see StartSamples).
 func EstimateChange(x, y []float64, o Options) (Change, error) {
 	m, n := len(x), len(y)
 	alpha, err := o.check("compare samples", slices.Concat(x, y))
@@ -56,8 +56,9 @@ func EstimateChange(x, y []float64, o Options) (Change, error) {
 		}
 		k := rankSumDepth(m, n, alpha)
 		h.exact, k = k > 0, max(k, 1)
-		h.lo, h.hi = d.kth(k), d.kth(d.len()+1-k)
-		p = ChangeP(x, y, 1, o.Autocorrelation)
+		h.lo, h.hi = d.kth(k)-o.Hidden, d.kth(d.len()+1-k)+o.Hidden
+		h.half += o.Hidden
+		p = ChangeP(x, y, 1, o)
 	}
 	return h.effect(d.median(), p), nil
 }
@@ -66,14 +67,23 @@ func EstimateChange(x, y []float64, o Options) (Change, error) {
 // for the hypothesis that `ratio` is the true ratio (except for ties, where the interval is more conservative). Inside
 // the range of all differences, it is the larger of the p values of Welch's t test and the rank-sum test. Outside that
 // range, no rank-sum interval contains `ratio`, and ChangeP uses only the t test. A rank-sum test of six trials against
-// six cannot give a p value below 0.002, so Holm's adjustment over many cells would otherwise find nothing. ChangeP is
-// NaN if a side has fewer than two values, and for invalid arguments such as a ratio that is not positive.
-func ChangeP(x, y []float64, ratio, autocorrelation float64) float64 {
+// six cannot give a p value below 0.002, so Holm's adjustment over many cells would otherwise find nothing. With
+// o.Hidden, it is the largest p value of any ratio within that distance on the logarithmic scale. ChangeP is NaN if a
+// side has fewer than two values, and for invalid arguments such as a ratio that is not positive.
+func ChangeP(x, y []float64, ratio float64, o Options) float64 {
 	mu := math.Log(ratio)
-	if len(x) < 2 || len(y) < 2 || math.IsNaN(mu) || math.IsInf(mu, 0) || !(autocorrelation < 1) {
+	if len(x) < 2 || len(y) < 2 || notFinite(mu) || !(o.Autocorrelation < 1) {
 		return math.NaN()
 	}
-	t := unpairedT(x, y, autocorrelation)
+	if !(o.Hidden > 0) {
+		return changeP(x, y, mu, o)
+	}
+	near := func(x float64) float64 { return math.Max(mu-o.Hidden, math.Min(mu+o.Hidden, x)) }
+	return math.Max(changeP(x, y, near(mean(y)-mean(x)), o), changeP(x, y, near(differences(x, y).median()), o))
+}
+
+func changeP(x, y []float64, mu float64, o Options) float64 {
+	t := unpairedT(x, y, o.Autocorrelation)
 	p := tTest(t.mean-mu, t.se, t.df)
 	lo, hi := slices.Min(y)-slices.Max(x), slices.Max(y)-slices.Min(x)
 	if mu < lo || mu > hi {

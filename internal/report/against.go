@@ -82,7 +82,7 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 		if b.Invalid(base) {
 			return Share{}, false
 		}
-		i, err := RatioOf(base.Dots, r.Dots, s.Better, b.Options())
+		i, err := s.RatioOf(base.Dots, r.Dots, b.Options())
 		return Share{name, s.Workload, s.Metric, i}, err == nil
 	}
 	// The other target does different work, or has no values in this section. In the other sections, compare the same
@@ -104,7 +104,7 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 		if len(mine) == 0 {
 			continue
 		}
-		c, err := stat.Unpaired(base.Values(), mine, o.Better, stat.Options{Alpha: b.Alpha})
+		c, err := stat.Unpaired(base.Values(), mine, o.Better, stat.Options{Alpha: b.Alpha, Hidden: BinError(o.Metric)})
 		return Share{name, o.Workload, o.Metric, c.Interval}, err == nil
 	}
 	return Share{}, false

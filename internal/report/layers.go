@@ -71,19 +71,14 @@ func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 	if !takesPart || len(rows) < 2 {
 		return w, false
 	}
-	values, starts := b.common(rows)
-	if w.Rounds = len(values[0]); w.Rounds == 0 {
+	dots := common(rows)
+	if w.Rounds = len(dots[0]); w.Rounds == 0 {
 		return w, false
 	}
 	w.Start = rows[0].Value
-	o := b.Options()
-	o.Starts = starts
-	hop := func(from, to int) (Hop, error) {
-		h := Hop{From: rows[from].Target, To: rows[to].Target, Value: rows[to].Value}
-		d, err := stat.Pair(values[from], values[to], s.Better)
-		if err == nil {
-			h.Ratio, err = stat.Hull(d, o)
-		}
+	hop := func(from, to int) (h Hop, err error) {
+		h = Hop{From: rows[from].Target, To: rows[to].Target, Value: rows[to].Value}
+		h.Ratio, err = s.RatioOf(dots[from], dots[to], b.Options())
 		h.Verdict = b.hopVerdict(h, rows[from], rows[to])
 		h.Notes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(rows[from].Notes, rows[to].Notes))))
 		return h, err
@@ -112,38 +107,19 @@ func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 	return w, true
 }
 
-// common returns each row's values from the valid rounds that all rows have, and the start indexes of these rounds.
-func (b *builder) common(rows []*Row) (values [][]float64, starts []int) {
-	seen, startOf := map[int]int{}, map[int]int{}
-	byRound := make([]map[int]float64, len(rows))
+// common returns each row's dots from the valid rounds that all rows have.
+func common(rows []*Row) [][]Dot {
+	seen, out := map[int]int{}, make([][]Dot, len(rows))
 	for i, r := range rows {
-		byRound[i] = map[int]float64{}
-		for _, d := range r.Dots {
-			if !d.Discarded {
-				byRound[i][d.Round], startOf[d.Round] = d.Value, d.Start
-			}
-		}
-		for round := range byRound[i] {
-			seen[round]++
+		out[i] = slices.DeleteFunc(slices.Clone(r.Dots), func(d Dot) bool { return d.Discarded })
+		for _, d := range out[i] {
+			seen[d.Round]++
 		}
 	}
-	var rounds []int
-	for round, n := range seen {
-		if n == len(rows) {
-			rounds = append(rounds, round)
-		}
+	for i := range out {
+		out[i] = slices.DeleteFunc(out[i], func(d Dot) bool { return seen[d.Round] < len(rows) })
 	}
-	slices.Sort(rounds)
-	for _, round := range rounds {
-		starts = append(starts, startOf[round])
-	}
-	out := make([][]float64, len(rows))
-	for i := range rows {
-		for _, round := range rounds {
-			out[i] = append(out[i], byRound[i][round])
-		}
-	}
-	return out, starts
+	return out
 }
 
 // hopVerdict judges one hop. It does not apply Holm's adjustment, because a waterfall only locates a loss that the

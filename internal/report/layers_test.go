@@ -118,3 +118,28 @@ func TestWaterfallMultiplies(t *testing.T) {
 		}
 	})
 }
+
+// The hops of a percentile whose trials are all in one bin of the histogram are at least as wide as the bins, with and
+// without the histograms. They equal the ratio of the table.
+func TestWaterfallOfBins(t *testing.T) {
+	p50 := map[string]float64{"disk": 1.001e-3, "a": 1.009e-3}
+	for _, histograms := range []bool{true, false} {
+		run, trials := reporttest.RunOf(8, nil, reporttest.CellSpec{Target: "disk", Workload: "w", Values: map[string]float64{"read.latency.p50": 1}},
+			reporttest.CellSpec{Target: "a", Workload: "w", Values: map[string]float64{"read.latency.p50": 1}})
+		run.Presentation = &iotax.Presentation{Layers: [][]string{{"disk", "a"}}}
+		for _, x := range trials {
+			x.Values[0].Value, x.Values[0].Better, x.Values[0].Unit = p50[x.Target], iotax.Down, iotax.Seconds
+			if histograms {
+				x.Histograms = []iotax.Histogram{{Name: "read.latency", Unit: iotax.Seconds, Bins: []iotax.Bin{{Value: p50[x.Target], Count: 50_000}}}}
+			}
+		}
+		r := New(run, trials)
+		if len(r.Waterfalls) != 1 {
+			t.Fatalf("%d waterfalls", len(r.Waterfalls))
+		}
+		hop, table := r.Waterfalls[0].Hops[0].Ratio, r.Sections[0].Rows[1].Ratio.Interval
+		if hop.HalfWidth() < stat.HistogramError || hop != table {
+			t.Errorf("histograms %v: hop %+v, table %+v", histograms, hop, table)
+		}
+	}
+}

@@ -87,16 +87,41 @@ func PairDots(base, target []Dot, discarded bool) (bs, xs []float64) {
 // PairStarts returns the start index of each pair that PairDots returns without discarded rounds.
 func PairStarts(base, target []Dot) []int { return startsOf(pairDots(base, target, false)) }
 
-// RatioOf returns the interval of the ratio of target to base, paired by round. It replaces o.Starts with the start
-// indexes of the pairs. Both slices must be ordered by round.
-func RatioOf(base, target []Dot, better iotax.Better, o stat.Options) (stat.Interval, error) {
-	bs, xs := PairDots(base, target, false)
-	d, err := stat.Pair(bs, xs, better)
+// BinError returns the maximum error of the logarithm of a ratio of two values of a metric. It is 0 unless the metric
+// is a quantile: its values are those of the bins of a histogram.
+func BinError(metric string) float64 {
+	if _, _, quantile := iotax.Quantile(metric); quantile {
+		return 2 * stat.HistogramError
+	}
+	return 0
+}
+
+// RatioOf returns the interval of the ratio of target to base, paired by round, for s.Metric and s.Better. It
+// replaces o.Starts with the start indexes of the pairs. Both slices must be ordered by round.
+func (s *Section) RatioOf(base, target []Dot, o stat.Options) (stat.Interval, error) {
+	d, err := s.logRatios(base, target, false, &o)
 	if err != nil {
 		return format.Lone(math.NaN()), err
 	}
-	o.Starts = startsOf(pairDots(base, target, false))
 	return stat.Hull(d, o)
+}
+
+// logRatios returns the log ratios of target to base (see stat.LogRatios), and sets o.Starts and o.Hidden.
+func (s *Section) logRatios(base, target []Dot, discarded bool, o *stat.Options) ([]float64, error) {
+	var values [2][]float64
+	var tails [2][]stat.Tail
+	pairs := pairDots(base, target, discarded)
+	for _, pair := range pairs {
+		for side, dot := range pair {
+			values[side] = append(values[side], dot.Value)
+			if dot.tail != nil {
+				tails[side] = append(tails[side], *dot.tail)
+			}
+		}
+	}
+	o.Starts = startsOf(pairs)
+	_, q, _ := iotax.Quantile(s.Metric)
+	return stat.LogRatios(values, tails, q, s.Better, o)
 }
 
 // startsOf returns the start index of each pair's target trial.

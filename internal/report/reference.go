@@ -240,7 +240,7 @@ func (b *referrer) rows() {
 			row.Invalid = b.invalid(p.cell)
 			if p.cell.Target != b.Reference.Reference && better != iotax.Neither {
 				base, _, _ := b.values(Cell{b.Reference.Reference, p.cell.Workload}, metric)
-				row.Ratio = b.ratio(base, dots, better)
+				row.Ratio = b.ratio(base, dots, Section{Metric: metric, Better: better})
 				row.Published.Ratio = theirRatio(b.theirs[referenceKey{p.their.Workload, b.Reference.Theirs, theirs[i]}], published, better)
 				if row.Invalid == "" && b.invalid(Cell{b.Reference.Reference, p.cell.Workload}) != "" {
 					row.Invalid = string(stat.NotComparable)
@@ -292,15 +292,15 @@ func (b *referrer) singles() {
 	}
 }
 
-func (b *referrer) ratio(base, dots []Dot, better iotax.Better) *stat.Interval {
+func (b *referrer) ratio(base, dots []Dot, s Section) *stat.Interval {
 	if b.Run.Imported() {
-		c, err := stat.Unpaired(counted(base), counted(dots), better, stat.Options{Alpha: b.Alpha})
+		c, err := stat.Unpaired(counted(base), counted(dots), s.Better, stat.Options{Alpha: b.Alpha, Hidden: BinError(s.Metric)})
 		if err != nil {
 			return nil
 		}
 		return &c.Interval
 	}
-	i, err := RatioOf(base, dots, better, b.Options())
+	i, err := s.RatioOf(base, dots, b.Options())
 	if err != nil {
 		return nil
 	}

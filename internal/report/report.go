@@ -400,16 +400,17 @@ func (b *builder) values(s *Section, r *Row) failures {
 		}
 		dot := Dot{Round: t.Round, Seq: t.Seq, Start: t.StartIndex, Discarded: discarded}
 		v, ok := t.Value(s.Metric)
-		if dot.Value = v.Value; ok {
-			r.Dots = append(r.Dots, dot)
-			if !discarded {
-				xs = append(xs, v.Value)
-			}
-		}
+		dot.Value = v.Value
 		for i := range t.tails {
 			if t.tails[i].metric == s.Metric {
 				dot.tail = &t.tails[i].Tail
 				r.tails = append(r.tails, dot)
+			}
+		}
+		if ok {
+			r.Dots = append(r.Dots, dot)
+			if !discarded {
+				xs = append(xs, v.Value)
 			}
 		}
 	}
@@ -536,30 +537,15 @@ func (b *builder) compare(s *Section, r *Row) {
 	o := b.Options()
 	ratio := func(discarded bool) (*stat.Effect, func(float64) float64, error) {
 		if b.Run.Imported() {
-			return b.change(base, r, s.Better, discarded)
+			return b.change(s, base, r, discarded)
 		}
-		var values [2][]float64
-		var tails [2][]stat.Tail
 		dots := [2][]Dot{base.Dots, r.Dots}
 		if len(base.tails) >= len(base.Dots) && len(r.tails) >= len(r.Dots) {
 			dots = [2][]Dot{base.tails, r.tails}
 		}
-		pairs := pairDots(dots[0], dots[1], discarded)
-		for _, pair := range pairs {
-			for side, dot := range pair {
-				values[side] = append(values[side], dot.Value)
-				if dot.tail != nil {
-					tails[side] = append(tails[side], *dot.tail)
-				}
-			}
-		}
-		if len(values[0]) == 0 {
-			return nil, nil, nil
-		}
 		o := o
-		o.Starts = startsOf(pairs)
-		d, err := stat.LogRatios(values, tails, s.quantile, s.Better, &o)
-		if err != nil {
+		d, err := s.logRatios(dots[0], dots[1], discarded, &o)
+		if err != nil || len(d) == 0 {
 			return nil, nil, err
 		}
 		e, err := stat.Estimate(d, o)
@@ -610,20 +596,21 @@ func (b *builder) compare(s *Section, r *Row) {
 }
 
 // change returns the ratio of unpaired (imported) trials, and a function that returns the p value of a ratio.
-func (b *builder) change(base, r *Row, better iotax.Better, discarded bool) (*stat.Effect, func(float64) float64, error) {
+func (b *builder) change(s *Section, base, r *Row, discarded bool) (*stat.Effect, func(float64) float64, error) {
 	x, y := base.values(discarded), r.values(discarded)
 	if len(x) == 0 || len(y) == 0 {
 		return nil, nil, nil
 	}
-	c, err := stat.Unpaired(x, y, better, stat.Options{Alpha: b.Alpha})
+	o := stat.Options{Alpha: b.Alpha, Hidden: BinError(s.Metric)}
+	c, err := stat.Unpaired(x, y, s.Better, o)
 	if err != nil {
 		return nil, nil, err
 	}
 	lx, ly := Logs(x), Logs(y)
-	if better == iotax.Down {
+	if s.Better == iotax.Down {
 		lx, ly = ly, lx
 	}
-	return &c, func(ratio float64) float64 { return stat.ChangeP(lx, ly, ratio, 0) }, nil
+	return &c, func(ratio float64) float64 { return stat.ChangeP(lx, ly, ratio, o) }, nil
 }
 
 // Baseline returns the row of the baseline, or nil.

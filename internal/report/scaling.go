@@ -66,7 +66,7 @@ func (b *builder) scalings() {
 			points[0].Ratio = format.Lone(math.NaN())
 			for k := 1; k < len(points); k++ {
 				var err error
-				if points[k].Ratio, err = RatioOf(rows[points[0].Target].Dots, rows[points[k].Target].Dots, s.Better, b.Options()); err != nil {
+				if points[k].Ratio, err = s.RatioOf(rows[points[0].Target].Dots, rows[points[k].Target].Dots, b.Options()); err != nil {
 					points[k].Ratio = format.Lone(math.NaN())
 				}
 			}

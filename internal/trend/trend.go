@@ -292,6 +292,11 @@ func (d *Trend) find(ctx context.Context, r *Reader) error {
 			i := t.Ratio
 			t.Ratio = stat.Interval{Estimate: 1 / i.Estimate, Lo: 1 / i.Hi, Hi: 1 / i.Lo, N: i.N}
 		}
+		hidden := report.BinError(d.Metric)
+		if d.ByRatio {
+			hidden *= 2
+		}
+		t.Ratio.Lo, t.Ratio.Hi = t.Ratio.Lo*math.Exp(-hidden), t.Ratio.Hi*math.Exp(hidden)
 		t.Verdict = stat.NotRanked
 		if d.Better != iotax.Neither {
 			t.Verdict = stat.Judge(t.Ratio, d.margin)

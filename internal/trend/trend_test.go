@@ -107,6 +107,17 @@ func TestReferenceOfARatio(t *testing.T) {
 
 // A metric that is neither better high nor low has no verdict, also by its ratio.
 func TestNoVerdictWithoutADirection(t *testing.T) {
+	d := stepped(t, "", func(i int) []reporttest.CellSpec {
+		return []reporttest.CellSpec{{Target: "a", Workload: "w", Values: map[string]float64{"retransmits": 10}},
+			{Target: "b", Workload: "w", Values: map[string]float64{"retransmits": 10 + 10*float64(i/10)}}}
+	})
+	if !d.ByRatio || len(d.Changes) != 1 || d.Changes[0].Verdict != stat.NotRanked || d.Export().Better != iotax.Neither {
+		t.Errorf("by ratio %v, changes %+v, better %v", d.ByRatio, d.Changes, d.Export().Better)
+	}
+}
+
+// stepped returns the trend of target b under workload w over 20 runs of the given cells.
+func stepped(t *testing.T, by string, cells func(run int) []reporttest.CellSpec) *Trend {
 	ctx := t.Context()
 	db, err := store.Open(ctx, t.TempDir()+"/runs.db")
 	if err != nil {
@@ -114,8 +125,7 @@ func TestNoVerdictWithoutADirection(t *testing.T) {
 	}
 	defer db.Close()
 	for i := range 20 {
-		run, trials := reporttest.RunOf(6, nil, reporttest.CellSpec{Target: "a", Workload: "w", Values: map[string]float64{"retransmits": 10}},
-			reporttest.CellSpec{Target: "b", Workload: "w", Values: map[string]float64{"retransmits": 10 + 10*float64(i/10)}})
+		run, trials := reporttest.RunOf(6, nil, cells(i)...)
 		run.ID, run.Status, run.Start = fmt.Sprint("r", i), iotax.Done, time.Unix(int64(i)*3600, 0)
 		if err := db.Create(ctx, run); err != nil {
 			t.Fatal(err)
@@ -127,11 +137,22 @@ func TestNoVerdictWithoutADirection(t *testing.T) {
 			}
 		}
 	}
-	d, err := (&Reader{Store: db}).Of(ctx, Options{Cell: store.Cell{Workload: "w", Target: "b"}})
+	d, err := (&Reader{Store: db}).Of(ctx, Options{Cell: store.Cell{Workload: "w", Target: "b"}, By: by})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !d.ByRatio || len(d.Changes) != 1 || d.Changes[0].Verdict != stat.NotRanked || d.Export().Better != iotax.Neither {
-		t.Errorf("by ratio %v, changes %+v, better %v", d.ByRatio, d.Changes, d.Export().Better)
+	return d
+}
+
+// A step of a percentile within the bins of its histogram is no change of the value beyond the error of the bins.
+func TestTrendOfBins(t *testing.T) {
+	for _, by := range []string{ByValue, ByRatio} {
+		d := stepped(t, by, func(i int) []reporttest.CellSpec {
+			return []reporttest.CellSpec{{Target: "a", Workload: "w", Values: map[string]float64{"read.latency.p99": 1e-3}, Noise: 1e-9},
+				{Target: "b", Workload: "w", Values: map[string]float64{"read.latency.p99": 1e-3 * (1 + .008*float64(i/10))}, Noise: 1e-9}}
+		})
+		if len(d.Changes) != 1 || !d.Changes[0].Ratio.Contains(1) || d.Changes[0].Ratio.HalfWidth() > .05 {
+			t.Errorf("by %s: %+v", by, d.Changes)
+		}
 	}
 }

@@ -44,7 +44,7 @@ func (a *assessing) ways(kind, metric, fact string) map[string][]way {
 func (a *assessing) of(x, y way, alpha float64) (stat.Interval, bool) {
 	o := a.Options()
 	o.Alpha = alpha
-	i, err := report.RatioOf(y.r.Dots, x.r.Dots, x.s.Better, o)
+	i, err := x.s.RatioOf(y.r.Dots, x.r.Dots, o)
 	return i, err == nil
 }
 

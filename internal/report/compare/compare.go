@@ -292,10 +292,12 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 	if ch.Better == iotax.Down {
 		values[0], values[1] = values[1], values[0]
 	}
+	bins := report.BinError(k.Metric)
+	ofValues := stat.Options{Alpha: c.Alpha, Hidden: bins}
 	if len(a.Values()) > 0 && len(b.Values()) > 0 {
-		r, err := stat.Unpaired(a.Values(), b.Values(), ch.Better, stat.Options{Alpha: c.Alpha})
+		r, err := stat.Unpaired(a.Values(), b.Values(), ch.Better, ofValues)
 		if err == nil {
-			r, err = stat.EstimateChange(values[0], values[1], stat.Options{Alpha: c.Alpha})
+			r, err = stat.EstimateChange(values[0], values[1], ofValues)
 		}
 		if err == nil {
 			ch.Ratio = &r
@@ -305,9 +307,9 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 		}
 	}
 	x, y := c.losses(k, ch.Better, sides)
-	phi := c.autocorrelation()
+	ofLosses := stat.Options{Alpha: c.Alpha, Autocorrelation: c.autocorrelation(), Hidden: 2 * bins}
 	if len(x) > 0 && len(y) > 0 {
-		if r, err := stat.EstimateChange(x, y, stat.Options{Alpha: c.Alpha, Autocorrelation: phi}); err == nil {
+		if r, err := stat.EstimateChange(x, y, ofLosses); err == nil {
 			ch.Loss = &r
 		}
 	}
@@ -323,15 +325,15 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 			ch.Lost = len(x) > 0
 			return ch
 		}
-		ch.judge(ch.Loss, c, x, y, phi)
+		ch.judge(ch.Loss, c, x, y, ofLosses)
 		return ch
 	}
-	ch.judge(ch.Ratio, c, values[0], values[1], 0)
+	ch.judge(ch.Ratio, c, values[0], values[1], ofValues)
 	return ch
 }
 
 // judge sets the verdict for the interval of r, and the p value for Holm's adjustment (see report.MarginP).
-func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float64) {
+func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, o stat.Options) {
 	if ch.Verdict = stat.Judge(r.Interval, c.Margin); ch.Verdict == stat.TooFew {
 		a, b, what := ch.A.N, ch.B.N, "trials"
 		if c.By == ByLoss {
@@ -344,7 +346,7 @@ func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float
 	if !r.Bounded() {
 		return
 	}
-	ch.P = iotax.Number(report.MarginP(r.Estimate, c.Margin, func(ratio float64) float64 { return stat.ChangeP(x, y, ratio, phi) }))
+	ch.P = iotax.Number(report.MarginP(r.Estimate, c.Margin, func(ratio float64) float64 { return stat.ChangeP(x, y, ratio, o) }))
 }
 
 // losses returns the log ratios to the common baseline in both runs, one per round or start (stat.StartSamples). x is

@@ -336,3 +336,27 @@ func TestPercentileOfShortTrials(t *testing.T) {
 		}
 	}
 }
+
+// Percentiles in neighbouring bins of a histogram do not differ, however often they were measured.
+func TestCompareBins(t *testing.T) {
+	runOf := func(disk, guest float64) *report.Report {
+		run, trials := reporttest.RunOf(8, nil, reporttest.CellSpec{Target: "disk", Workload: "w", Values: map[string]float64{"read.latency.p99": 1}},
+			reporttest.CellSpec{Target: "guest", Workload: "w", Values: map[string]float64{"read.latency.p99": 1}})
+		for _, x := range trials {
+			x.Values[0] = iotax.Value{Name: "read.latency.p99", Value: disk, Unit: iotax.Seconds, Better: iotax.Down}
+			if x.Target == "guest" {
+				x.Values[0].Value = guest
+			}
+		}
+		return report.New(run, trials)
+	}
+	a, b := runOf(1e-3, 2e-3), runOf(.993e-3, 2e-3*1.008)
+	for _, by := range []By{ByValue, ByLoss} {
+		c := Of(a, b, Options{By: by, Margin: .001})
+		r := c.row(t, "guest", "w")
+		got := r.Judged(by)
+		if got.HalfWidth() < stat.HistogramError || got.P < .05 || r.Verdict != stat.Inconclusive || float64(r.P) < .05 {
+			t.Errorf("by %s: %q, interval [%v, %v], p %v and %v", by, r.Verdict, got.Lo, got.Hi, got.P, r.P)
+		}
+	}
+}
