@@ -519,10 +519,12 @@ func line(file string) (string, error) {
 	return first, err
 }
 
-// printable returns the printable ASCII characters of a file. This drops the header of a VPD page whose content has at
-// most 32 bytes.
+// printable returns the printable ASCII characters of a file, without the header of a VPD page.
 func printable(file string) string {
 	b, _ := os.ReadFile(file)
+	if strings.HasPrefix(filepath.Base(file), "vpd_") {
+		b = b[min(4, len(b)):] // the last byte of the header is the length, which may be a printable character
+	}
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return -1

@@ -267,3 +267,15 @@ func TestInspectNeedsRoot(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The serial number of a SCSI disk does not start with the length in the header of its VPD page.
+func TestSerialOfPage(t *testing.T) {
+	serial := "0f0e7c66-2a4d-4f35-9d31-6f0f7d9f2a11"
+	file := filepath.Join(t.TempDir(), "vpd_pg80")
+	if err := os.WriteFile(file, []byte("\x00\x80\x00"+string(rune(len(serial)))+serial), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := printable(file); got != serial {
+		t.Errorf("%q, want %q", got, serial)
+	}
+}
