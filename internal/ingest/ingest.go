@@ -3,7 +3,6 @@
 package ingest
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 	"iotax/internal/rules"
 	"iotax/internal/rules/check"
 	"iotax/internal/rules/lint"
+	"iotax/internal/secret"
 )
 
 // A Source contains the names that the user gave for an input. If Target or Workload is empty, the name is derived from
@@ -107,12 +107,16 @@ func (b *Batch) Add(src Source, r io.Reader) error {
 			b.logs = append(b.logs, logFile{len(b.rows), src, p.Log})
 			b.rows = append(b.rows, row)
 		case p.Result != nil && len(p.Result.Jobs) > 0:
+			hideOptions(p.Result.Options)
+			for _, j := range p.Result.Jobs {
+				hideOptions(j.Options)
+			}
 			for _, g := range p.Result.Split() {
 				s := src
 				s.Workload = cmp.Or(src.Workload, workloadOf(g))
 				var raw []byte
 				if p.End <= len(input.bytes) && b.kept+p.End-p.Offset <= keepAll {
-					raw = bytes.Clone(input.bytes[p.Offset:p.End])
+					raw = secret.Options(input.bytes[p.Offset:p.End]) // a copy
 					b.kept += len(raw)
 				}
 				b.items = append(b.items, item{row: len(b.rows), src: s, raw: raw, result: g, reason: row.Reason, named: named})
@@ -129,6 +133,15 @@ func (b *Batch) Add(src Source, r io.Reader) error {
 		}
 	}
 	return err
+}
+
+// hideOptions replaces the secrets in fio's options.
+func hideOptions(options map[string]string) {
+	for k, v := range options {
+		if options[k] = secret.Text(v); secret.Named(k) && v != "" {
+			options[k] = secret.Hidden
+		}
+	}
 }
 
 // Refuse records an input that could not be read.
@@ -224,6 +237,7 @@ func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*i
 	for i := range b.items {
 		it := &b.items[i]
 		t := it.trial(now)
+		secret.Hide(t)
 		// Each trial gets its own round, because no two trials were measured together.
 		t.Run, t.Seq, t.Round = run.ID, next, next
 		next++

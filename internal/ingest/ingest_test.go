@@ -260,3 +260,22 @@ func TestFolders(t *testing.T) {
 		}
 	}
 }
+
+// Values of options that hold a secret are neither in the run nor in its trials.
+func TestSecretOptions(t *testing.T) {
+	secrets := `"http_pass" : "MARK \"1\"", "http_s3_key" : "MARK2", "http_swift_auth_token" : "MARK3", "rbd_encryption_passphrase" : "MARK4", "filename" : "http://h/a?X-Amz-Signature=MARK5"`
+	var b Batch
+	add(t, &b, Source{Name: "a.json"}, doc(now, secrets, job("a", 0, 1000, 1000, `"rw" : "read", "http_s3_security_token" : "MARK6"`)))
+	add(t, &b, Source{Name: "a.json"}, doc(now, secrets, job("a", 0, 1000, 1000, `"rw" : "read", "http_s3_security_token" : "MARK7"`)))
+	r, trials, rows := finish(t, &b)
+	if trials[0].Workload != "a" || !strings.Contains(string(trials[0].Raw), `"http_pass" : "[…]"`) {
+		t.Errorf("%s\n%s", trials[0].Workload, trials[0].Raw)
+	}
+	text := fmt.Sprintf("%+v %+v", *r, rows)
+	for _, x := range trials {
+		text += fmt.Sprintf("%+v %s", *x, x.Raw)
+	}
+	if at := strings.Index(text, "MARK"); at >= 0 {
+		t.Errorf("a secret is kept: %.60s", text[max(0, at-40):])
+	}
+}

@@ -53,6 +53,21 @@ func Lookup(name string) (value string, set bool) {
 // inURL matches the user and the password in a URL.
 var inURL = regexp.MustCompile(`(://)[^/?#\s:@'"]*:[^/?#\s@'"]+@`)
 
+// inQuery matches a signature or a token in the query of a URL, also where JSON escapes the &.
+var inQuery = regexp.MustCompile(`(?i)((?:[?&]|\\u0026)(?:[\w-]*(?:signature|credential|token|secret|passw(?:or)?d|api_?key|access_?key_?id)|sig)=)[^&#\s'"\\]+`)
+
+// Signed reports whether the query of a URL in s contains a signature or a token.
+func Signed(s string) bool { return inQuery.MatchString(s) }
+
+// inOptions matches a member of a JSON object that holds a secret.
+var inOptions = regexp.MustCompile(`("\w*(?:` + named.String() + `)\w*"\s*:\s*")(?:[^"\\]|\\.)+"`)
+
+// Options returns JSON in which fio lists the options of jobs, without the values of options that hold a secret.
+func Options(raw []byte) []byte { return inOptions.ReplaceAll(raw, []byte("${1}"+Hidden+`"`)) }
+
+// Hidden replaces a secret that is not in the environment.
+const Hidden = "[…]"
+
 // shortest is the minimum length in bytes of a value to hide. A shorter value may also occur in text that is not
 // secret.
 const shortest = 8
@@ -113,9 +128,12 @@ func plain(name, value string) bool {
 	return err == nil
 }
 
-// Text returns s with the secrets from the environment replaced by the names of their variables, and without the users
-// and passwords in URLs. Values under eight bytes are not replaced.
-func Text(s string) string { return inURL.ReplaceAllString(values().Replace(s), "${1}[…]@") }
+// Text returns s with the secrets from the environment replaced by the names of their variables, and without the users,
+// passwords, signatures and tokens in URLs. Values of variables under eight bytes are not replaced.
+func Text(s string) string {
+	s = inURL.ReplaceAllString(values().Replace(s), "${1}"+Hidden+"@")
+	return inQuery.ReplaceAllString(s, "${1}"+Hidden)
+}
 
 // Hide applies Text to the fields of a trial that come from commands.
 func Hide(t *iotax.Trial) {

@@ -60,3 +60,28 @@ func TestNamed(t *testing.T) {
 		t.Error("the working directory is a secret")
 	}
 }
+
+// A signed URL grants access to whoever reads it.
+func TestSignedURL(t *testing.T) {
+	for text, want := range map[string]string{
+		"get https://b.s3.example/a?X-Amz-Date=1&X-Amz-Credential=AK%2F1&X-Amz-Signature=0af1 : 403": "get https://b.s3.example/a?X-Amz-Date=1&X-Amz-Credential=[…]&X-Amz-Signature=[…] : 403",
+		`"https://h/a?AWSAccessKeyId=AK\u0026Signature=x%3D\u0026Expires=7"`:                         `"https://h/a?AWSAccessKeyId=[…]\u0026Signature=[…]\u0026Expires=7"`,
+		"https://h/a?sv=1&sig=x%2B#top https://h/?access_token=abc https://h/?token=":                "https://h/a?sv=1&sig=[…]#top https://h/?access_token=[…] https://h/?token=",
+		"https://h/?sign=1&size=2&tokens=3&keys=4&signature_version=5":                               "https://h/?sign=1&size=2&tokens=3&keys=4&signature_version=5",
+	} {
+		if got := Text(text); got != want {
+			t.Errorf("%s became %s, want %s", text, got, want)
+		}
+		if Signed(text) != (text != want) {
+			t.Errorf("%s: signed is %v", text, Signed(text))
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	raw := `{"global options" : {"http_pass" : "a \"b\" c", "filename" : "/x"}, "jobs" : [{"job options" : {"http_s3_key":"k", "rw" : "read"}}]}`
+	want := `{"global options" : {"http_pass" : "[…]", "filename" : "/x"}, "jobs" : [{"job options" : {"http_s3_key":"[…]", "rw" : "read"}}]}`
+	if got := string(Options([]byte(raw))); got != want {
+		t.Errorf("%s", got)
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"iotax/internal/leftover"
 	"iotax/internal/metric"
 	"iotax/internal/plan"
+	"iotax/internal/secret"
 	"iotax/internal/workload/command"
 	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
@@ -53,8 +54,8 @@ func (s *HTTP) Validate() error {
 	}
 	if s.URL != "" && !strings.HasPrefix(s.URL, "http://") && !strings.HasPrefix(s.URL, "https://") {
 		bad("url", "as in http://host:8080/file", "%q is not the URL of a web server", s.URL)
-	} else if u, err := url.Parse(s.URL); err == nil && u.User != nil {
-		bad("url", "name a URL that needs no login", "it contains a login, and plans are saved")
+	} else if u, err := url.Parse(s.URL); err == nil && (u.User != nil || secret.Signed(s.URL)) {
+		bad("url", "name a URL that needs no login", "it contains a login, a signature or a token, and plans are saved")
 	}
 	if s.Workers < 1 || s.Workers > 10000 {
 		bad("workers", "", "%d is not a number from 1 to 10000", s.Workers)

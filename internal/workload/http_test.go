@@ -249,11 +249,13 @@ func TestHTTPWithoutAWay(t *testing.T) {
 	}
 }
 
-// A login in a URL would be saved with the plan.
+// A login or a signature in a URL would be saved with the plan.
 func TestHTTPWithLogin(t *testing.T) {
-	h := newHTTP().(*HTTP)
-	h.URL = "https://token@host/file"
-	if err := h.Validate(); err == nil || !strings.Contains(err.Error(), "it contains a login") {
-		t.Error(err)
+	for _, url := range []string{"https://token@host/file", "https://host/file?X-Amz-Date=1&X-Amz-Signature=0af1"} {
+		h := newHTTP().(*HTTP)
+		h.URL = url
+		if err := h.Validate(); err == nil || !strings.Contains(err.Error(), "it contains a login") {
+			t.Error(url, err)
+		}
 	}
 }
