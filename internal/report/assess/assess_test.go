@@ -196,6 +196,29 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// Workloads whose losses have the same rule but different causes do not share a sentence.
+func TestCausesOfTwoWorkloads(t *testing.T) {
+	cell := func(target, workload string, iops float64, bound bool) reporttest.CellSpec {
+		return reporttest.Reads(target, iops, func(c *reporttest.CellSpec) {
+			if c.Workload = workload; bound {
+				c.Findings = []iotax.Finding{reporttest.Warn(rules.GeneratorBound)}
+			}
+		})
+	}
+	r := assessCase{cells: []reporttest.CellSpec{cell("disk", "one", 10000, false), cell("share", "one", 1000, true),
+		cell("disk", "two", 10000, true), cell("share", "two", 2000, false)}}.report()
+	var got []string
+	for _, s := range says(r, SaysLoss) {
+		for _, c := range s.Causes {
+			got = append(got, fmt.Sprint(len(s.Figures), " ", c.Text))
+		}
+	}
+	want := []string{"1 its load generator had no more CPU, so the CPU is the limit", "1 disk was itself limited by its CPU, so the loss may be larger"}
+	if !slices.Equal(got, want) {
+		t.Errorf("causes %q, want %q", got, want)
+	}
+}
+
 // sentenceCases returns cases for the sentences after the answer.
 func sentenceCases() map[string]assessCase {
 	disk, loss := reporttest.Reads("disk", 10000, nil), reporttest.Reads("a", 5000, nil)

@@ -217,6 +217,9 @@ func (a *assessing) compared(cells []assessed) {
 		key = fmt.Sprintf("%v\x00%s\x00%s", c.r.Verdict, c.r.Target, c.r.Against)
 		for _, w := range a.why(c) {
 			key += "\x00" + w.rule
+			if w.format == nil { // a rule may have another text for the reference
+				key += w.tell("")
+			}
 		}
 		return key, true
 	}) {
