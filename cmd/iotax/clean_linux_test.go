@@ -115,7 +115,7 @@ func TestRunnerKilled(t *testing.T) {
 	}
 	s.iotax("report", "--details").works(t, 0, "runner-died", "iotax run --resume="+run.ID)
 	s.ages()
-	s.iotax("run", "--resume").works(t, 0)
+	s.iotax("run", "--resume").works(t, 0, "was killed", "iotax clean lists what it left behind")
 	after, trials := s.trials()
 	if after.Status != iotax.Done || len(trials) < 6 || trials[0].Start != had[0].Start {
 		t.Errorf("%s, %d trials", after.Status, len(trials))

@@ -237,6 +237,9 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	defer a.endWork(work)
 	show := a.progress()
 	if fl.resuming {
+		if opts.Resume.Status == iotax.Running { // the store still has the status of the process that was killed
+			show.Note("the earlier process of run %s was killed; iotax clean lists what it left behind", id)
+		}
 		if err := saved.TakeOver(ctx, db, &opts); err != nil {
 			return err
 		}
