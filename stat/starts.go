@@ -146,19 +146,16 @@ func SpreadByStart(d []float64, starts []int) *StartSpread {
 }
 
 // StartSamples returns the two samples of logarithms for the comparison of two runs, for example by EstimateChange.
-// starts contains the start of each logarithm. If both runs have at least LeastTrials starts, the samples are the means
-// of their starts, because the rounds of a start resemble each other and only starts are independent (Kalibera & Jones,
-// ISMM'13). Otherwise StartSamples returns logs.
+// starts contains the start of each logarithm. The sample of a run with several starts is the means of its starts,
+// because the rounds of a start resemble each other and only starts are independent (Kalibera & Jones, ISMM'13). With
+// fewer than LeastTrials starts it is too small for an interval. That of a run with one start is its logs.
 func StartSamples(logs [2][]float64, starts [2][]int) [2][]float64 {
-	var means [2][]float64
 	for i := range logs {
-		g, err := groupByStart(logs[i], starts[i])
-		if g == nil || err != nil || len(g.mean) < LeastTrials {
-			return logs
+		if g, err := groupByStart(logs[i], starts[i]); g != nil && err == nil {
+			logs[i] = g.mean
 		}
-		means[i] = g.mean
 	}
-	return means
+	return logs
 }
 
 // StartOf returns the start, counted from 1, of the round that follows n valid rounds, in a run that divides `rounds`

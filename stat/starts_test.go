@@ -220,3 +220,44 @@ func TestModes(t *testing.T) {
 		t.Errorf("one round per start: %+v", s)
 	}
 }
+
+// Two runs with a random effect of each start do not differ. With enough starts, the interval of their comparison
+// contains 1, with fewer there is none, and one from the rounds alone excludes 1 in many studies.
+func TestStartSamples(t *testing.T) {
+	const studies = 1000
+	r := rand.New(rand.NewPCG(23, 5))
+	for _, c := range []struct {
+		rounds  [2][]int
+		bounded bool
+	}{
+		{[2][]int{{15, 15}, {15, 15}}, false},
+		{[2][]int{{6, 6, 6, 6, 6}, {6, 6, 6, 6, 6}}, false},
+		{[2][]int{{5, 5, 5, 5, 5, 5}, {10, 10, 10}}, false},
+		{[2][]int{{5, 5, 5, 5, 5, 5}, {9, 1, 5, 2, 8, 5}}, true},
+		{[2][]int{{10, 10, 10, 10, 10, 10, 10, 10}, {5, 5, 5, 5, 5, 5}}, true},
+	} {
+		wrong, alone := 0, 0
+		for range studies {
+			var logs [2][]float64
+			var starts [2][]int
+			for side := range logs {
+				logs[side], starts[side] = startStudy(r, c.rounds[side], func() float64 { return .05 * r.NormFloat64() })
+			}
+			s := StartSamples(logs, starts)
+			e, err := EstimateChange(s[0], s[1], Options{})
+			plain, err2 := EstimateChange(logs[0], logs[1], Options{})
+			if err != nil || err2 != nil || e.Bounded() != c.bounded {
+				t.Fatalf("%v: %+v, %v, %v", c.rounds, e, err, err2)
+			}
+			if e.Bounded() && !e.Contains(1) {
+				wrong++
+			}
+			if !plain.Contains(1) {
+				alone++
+			}
+		}
+		if wrong > .06*studies || alone < .1*studies {
+			t.Errorf("%v: %d of %d studies differ, and %d by the rounds alone", c.rounds, wrong, studies, alone)
+		}
+	}
+}

@@ -287,17 +287,20 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 	}
 	ch.Lost = fit[0] && ch.Verdict != "" && ch.Better != iotax.Neither
 
-	// If both runs have enough starts, the starts are the sample.
-	values := stat.StartSamples([2][]float64{report.Logs(a.Values()), report.Logs(b.Values())}, [2][]int{a.Starts(), b.Starts()})
-	if ch.Better == iotax.Down {
-		values[0], values[1] = values[1], values[0]
-	}
 	bins := report.BinError(k.Metric)
-	ofValues := stat.Options{Alpha: c.Alpha, Hidden: bins}
+	logs := [2][]float64{report.Logs(a.Values()), report.Logs(b.Values())}
+	if ch.Better == iotax.Down {
+		for _, side := range logs {
+			for i := range side {
+				side[i] = -side[i]
+			}
+		}
+	}
+	values := sampleOf(logs, [2][]int{a.Starts(), b.Starts()}, "trials", stat.Options{Alpha: c.Alpha, Hidden: bins})
 	if len(a.Values()) > 0 && len(b.Values()) > 0 {
-		r, err := stat.Unpaired(a.Values(), b.Values(), ch.Better, ofValues)
+		r, err := stat.Unpaired(a.Values(), b.Values(), ch.Better, values.Options)
 		if err == nil {
-			r, err = stat.EstimateChange(values[0], values[1], ofValues)
+			r, err = stat.EstimateChange(values.logs[0], values.logs[1], values.Options)
 		}
 		if err == nil {
 			ch.Ratio = &r
@@ -306,10 +309,10 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 			ch.Lost = fit[0] && ch.Better != iotax.Neither && slices.Min(a.Values()) > 0
 		}
 	}
-	x, y := c.losses(k, ch.Better, sides)
-	ofLosses := stat.Options{Alpha: c.Alpha, Autocorrelation: c.autocorrelation(), Hidden: 2 * bins}
-	if len(x) > 0 && len(y) > 0 {
-		if r, err := stat.EstimateChange(x, y, ofLosses); err == nil {
+	d, starts := c.losses(k, ch.Better, sides)
+	losses := sampleOf(d, starts, "pairs", stat.Options{Alpha: c.Alpha, Autocorrelation: c.autocorrelation(), Hidden: 2 * bins})
+	if len(d[0]) > 0 && len(d[1]) > 0 {
+		if r, err := stat.EstimateChange(losses.logs[0], losses.logs[1], losses.Options); err == nil {
 			ch.Loss = &r
 		}
 	}
@@ -322,63 +325,79 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 			return ch
 		case ch.Loss == nil:
 			refuse(stat.NotRanked, rules.NoCommonBaseline.Found(about, "the runs do not share a valid baseline"))
-			ch.Lost = len(x) > 0
+			ch.Lost = len(d[0]) > 0
 			return ch
 		}
-		ch.judge(ch.Loss, c, x, y, ofLosses)
+		ch.judge(ch.Loss, c, losses)
 		return ch
 	}
-	ch.judge(ch.Ratio, c, values[0], values[1], ofValues)
+	ch.judge(ch.Ratio, c, values)
 	return ch
 }
 
 // judge sets the verdict for the interval of r, and the p value for Holm's adjustment (see report.MarginP).
-func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, o stat.Options) {
+func (ch *Change) judge(r *stat.Change, c *Comparison, s sample) {
+	x, y := s.logs[0], s.logs[1]
 	if ch.Verdict = stat.Judge(r.Interval, c.Margin); ch.Verdict == stat.TooFew {
-		a, b, what := ch.A.N, ch.B.N, "trials"
-		if c.By == ByLoss {
-			a, b, what = len(x), len(y), "pairs"
+		rule := rules.FewTrials.Without("import", true)
+		if s.unit == "starts" {
+			rule = rules.FewTrials.Only("--restarts")
 		}
-		ch.Findings = append(ch.Findings, rules.FewTrials.Without("import", true).Found(iotax.AboutCell(ch.Target, ch.Workload),
-			"an interval and a verdict need %d %s on either side; there are %d in A and %d in %s", stat.LeastTrials, what, a, b, c.Letter))
-		ch.Lost = a >= stat.LeastTrials && b < stat.LeastTrials
+		ch.Findings = append(ch.Findings, rule.Found(iotax.AboutCell(ch.Target, ch.Workload),
+			"an interval and a verdict need %d %s on either side; there are %d in A and %d in %s", stat.LeastTrials, s.unit, len(x), len(y), c.Letter))
+		ch.Lost = len(x) >= stat.LeastTrials && len(y) < stat.LeastTrials
 	}
 	if !r.Bounded() {
 		return
 	}
-	ch.P = iotax.Number(report.MarginP(r.Estimate, c.Margin, func(ratio float64) float64 { return stat.ChangeP(x, y, ratio, o) }))
+	ch.P = iotax.Number(report.MarginP(r.Estimate, c.Margin, func(ratio float64) float64 { return stat.ChangeP(x, y, ratio, s.Options) }))
 }
 
-// losses returns the log ratios to the common baseline in both runs, one per round or start (stat.StartSamples). x is
-// nil if A has no valid baseline, and y is nil unless B shares it: the same work with the same durability.
-func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x, y []float64) {
+// A sample contains the oriented logarithms of both runs, one per trial or, for a run with several starts, per start.
+type sample struct {
+	logs [2][]float64
+	unit string // what the logarithms are from, in the plural
+	stat.Options
+}
+
+func sampleOf(logs [2][]float64, starts [2][]int, unit string, o stat.Options) sample {
+	s := sample{stat.StartSamples(logs, starts), unit, o}
+	switch a, b := len(s.logs[0]) < len(logs[0]), len(s.logs[1]) < len(logs[1]); {
+	case a && b:
+		s.unit = "starts"
+	case a || b:
+		s.unit += " or starts"
+	}
+	return s
+}
+
+// losses returns the log ratios to the common baseline in both runs, one per round, and the starts of the rounds. d[0]
+// is nil if A has no valid baseline, and d[1] is nil unless B shares it: the same work with the same durability.
+func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (d [2][]float64, starts [2][]int) {
 	base := CellMetric{c.A.Baseline, k.Workload, k.Metric}
 	if base.Target == "" || base.Target == k.Target {
-		return nil, nil
+		return d, starts
 	}
 	bases, keys := [2]CellMetric{base, c.inB(base)}, [2]CellMetric{k, c.inB(k)}
-	var d [2][]float64
-	var starts [2][]int
 	for i, s := range sides {
 		if s.rows[bases[i]].Row == nil || hasRule(s.Run.Findings, rules.Imported.ID) { // imported trials have no common rounds
-			return d[0], nil
+			return d, starts
 		}
 		if v, _ := s.unfit(bases[i]); v != stat.NoVerdict {
-			return d[0], nil
+			return d, starts
 		}
 		bs, xs := report.PairDots(s.rows[bases[i]].Dots, s.rows[keys[i]].Dots, false)
-		var err error
-		if d[i], err = stat.Pair(bs, xs, better); err != nil {
-			return d[0], nil // a value is not positive and finite, so there is no ratio
+		ratios, err := stat.Pair(bs, xs, better)
+		if err != nil {
+			return d, starts // a value is not positive and finite, so there is no ratio
 		}
-		starts[i] = report.PairStarts(s.rows[bases[i]].Dots, s.rows[keys[i]].Dots)
+		d[i], starts[i] = ratios, report.PairStarts(s.rows[bases[i]].Dots, s.rows[keys[i]].Dots)
 	}
 	if sides[0].durability(base.Target) != sides[1].durability(base.Target) || sides[0].emulated[base.Target] != sides[1].emulated[base.Target] ||
 		unlike(sides[0].work(bases[0]), sides[1].work(bases[1]), c.Letter) != "" {
-		return d[0], nil
+		d[1] = nil
 	}
-	d = stat.StartSamples(d, starts)
-	return d[0], d[1]
+	return d, starts
 }
 
 func hasRule(fs []iotax.Finding, rule string) bool {

@@ -163,7 +163,8 @@ func TestEmulatedAgainstAccelerated(t *testing.T) {
 	}
 }
 
-// If both runs have enough starts, the starts are the sample, because the rounds of a start resemble each other.
+// The starts of a run with several starts are its sample, because the rounds of a start resemble each other. With two
+// to five starts there is no verdict.
 func TestStartsAreTheSample(t *testing.T) {
 	run := func(starts int, slow float64) *report.Report {
 		var base, values []float64
@@ -180,18 +181,21 @@ func TestStartsAreTheSample(t *testing.T) {
 		return report.New(run, trials)
 	}
 	for _, by := range []By{ByValue, ByLoss} {
+		row := func(a, b int) Change { return Of(run(a, .8), run(b, .9), Options{By: by}).row(t, "b", "w") }
 		of := func(a, b int) *stat.Change {
-			c := Of(run(a, .8), run(b, .9), Options{By: by})
-			r := c.row(t, "b", "w")
+			r := row(a, b)
 			return r.Judged(by)
 		}
 		rounds, starts := of(1, 1), of(6, 6)
 		if rounds.N != 12 || starts.N != 6 || !(starts.HalfWidth() > 1.3*rounds.HalfWidth()) {
 			t.Errorf("%s: rounds: %+v, starts: %+v", by, rounds, starts)
 		}
-		for _, few := range [][2]int{{6, 1}, {6, 3}} {
-			if r := of(few[0], few[1]); r.N != 12 {
-				t.Errorf("%s: %v starts: %+v", by, few, r)
+		if one := of(6, 1); one.N != 6 || !(one.HalfWidth() > rounds.HalfWidth()) {
+			t.Errorf("%s: six starts and one: %+v", by, one)
+		}
+		for few, want := range map[[2]int]string{{6, 3}: "need 6 starts on either side; there are 6 in A and 3 in B", {1, 3}: " or starts on either side; there are 12 in A and 3 in B"} {
+			if r := row(few[0], few[1]); r.Verdict != stat.TooFew || !r.Lost || !strings.Contains(r.Findings[0].Evidence, want) || !strings.Contains(r.Findings[0].Hint, "--restarts 6") {
+				t.Errorf("%s: %v starts: %q, %+v", by, few, r.Verdict, r.Findings)
 			}
 		}
 	}
