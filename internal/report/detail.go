@@ -45,8 +45,7 @@ type Quantile struct{ Q, Value float64 }
 // A Timeline shows one series over time, for the trials of each target under one workload.
 type Timeline struct {
 	Workload string
-	Name     string // name of the series, for example "read.iops"; "" if only Serving is set
-	Label    string
+	Label    string // of the series; "" if only Serving is set
 	Unit     string
 	Cells    []TimelineCell
 	Cost     bool        // the series is CPU or memory use, which need not reach a steady state
@@ -73,8 +72,7 @@ type TimelineTrial struct {
 // A Cost shows the speed of a workload on each target, and the resources of this host that the workload used.
 type Cost struct {
 	Workload string
-	Metric   string // the metric of Speed
-	Label    string
+	Label    string // of Speed
 	Unit     string
 	Cells    []CostCell
 }
@@ -274,7 +272,7 @@ func (s *Section) during(name string, trials map[Cell][]*Trial, series map[int][
 		}
 		c.Mean = sum / float64(n)
 		if tl == nil {
-			tl = &Timeline{Workload: s.Workload, Name: name, Label: format.Label(name), Unit: unit}
+			tl = &Timeline{Workload: s.Workload, Label: format.Label(name), Unit: unit}
 		}
 		tl.Cells = append(tl.Cells, c)
 	}
@@ -283,7 +281,7 @@ func (s *Section) during(name string, trials map[Cell][]*Trial, series map[int][
 
 // Cost returns the workload's cost, or nil if neither CPU time nor memory is known for any target.
 func (s *Section) Cost(trials map[Cell][]*Trial) *Cost {
-	c := &Cost{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit}
+	c := &Cost{Workload: s.Workload, Label: s.Label, Unit: s.Unit}
 	known := false
 	for _, row := range s.Rows {
 		if len(row.Dots) == 0 {

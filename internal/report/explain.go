@@ -58,20 +58,6 @@ type Missing struct {
 // Known reports whether the total is divided into stages.
 func (e Explained) Known() bool { return e.Unknown == "" }
 
-// Explanation returns the stages of a cell, or nil if the cell is not divided into stages.
-func (r *Report) Explanation(c Cell) *Explained {
-	for i := range r.Explanations {
-		if x := &r.Explanations[i]; x.Workload == c.Workload {
-			for j := range x.Targets {
-				if t := &x.Targets[j]; t.Target == c.Target && t.Known() {
-					return t
-				}
-			}
-		}
-	}
-	return nil
-}
-
 // way contains the times of an I/O's stages in one trial, in seconds.
 type way struct {
 	total    float64

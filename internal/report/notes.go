@@ -194,15 +194,6 @@ func shape(evidence string) string {
 	}, evidence))
 }
 
-// Count returns the number of trials with the finding.
-func (n Note) Count() int {
-	sum := 0
-	for _, it := range n.Items {
-		sum += it.Trials
-	}
-	return sum
-}
-
 // Findings returns the notes of a row as findings. A finding is about the row's own cell if the note has evidence about
 // it, and otherwise about the row's reference.
 func (r *Report) Findings(s Section, row Row) []iotax.Finding {
