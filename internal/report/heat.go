@@ -36,27 +36,25 @@ func (r *Report) Heats(trials map[Cell][]*Trial) (map[string][]Heat, error) {
 	var chosen []*Heat
 	seqs := map[*Heat]int{}
 	done := map[Cell]bool{} // a workload has a section for each metric
-	for _, s := range r.Sections {
-		for _, row := range s.Rows {
-			cell := Cell{row.Target, s.Workload}
-			if done[cell] {
-				continue
-			}
-			done[cell] = true
-			worst := map[string]*Heat{}
-			for _, t := range trials[cell] {
-				for v := range t.All() {
-					direction, ok := strings.CutSuffix(v.Name, ".stall.longest")
-					if h := worst[direction]; ok && (h == nil || v.Value > h.Longest) {
-						name := direction + ".latency"
-						h = &Heat{s.Workload, row.Target, name, format.Label(name), t.Round, t.Length.Seconds(), v.Value, nil}
-						worst[direction], seqs[h] = h, t.Seq
-					}
+	for s, row := range r.Rows() {
+		cell := Cell{row.Target, s.Workload}
+		if done[cell] {
+			continue
+		}
+		done[cell] = true
+		worst := map[string]*Heat{}
+		for _, t := range trials[cell] {
+			for v := range t.All() {
+				direction, ok := strings.CutSuffix(v.Name, ".stall.longest")
+				if h := worst[direction]; ok && (h == nil || v.Value > h.Longest) {
+					name := direction + ".latency"
+					h = &Heat{s.Workload, row.Target, name, format.Label(name), t.Round, t.Length.Seconds(), v.Value, nil}
+					worst[direction], seqs[h] = h, t.Seq
 				}
 			}
-			for _, direction := range slices.Sorted(maps.Keys(worst)) {
-				chosen = append(chosen, worst[direction])
-			}
+		}
+		for _, direction := range slices.Sorted(maps.Keys(worst)) {
+			chosen = append(chosen, worst[direction])
 		}
 	}
 	longest := slices.SortedStableFunc(slices.Values(chosen), func(a, b *Heat) int { return cmp.Compare(b.Longest, a.Longest) })

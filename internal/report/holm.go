@@ -38,16 +38,12 @@ func (b *builder) holm() {
 	}
 	var family []member
 	var p []float64
-	for i := range b.Sections {
-		s := &b.Sections[i]
-		for j := range s.Rows {
-			r := &s.Rows[j]
-			if !(Conclusive(r.Verdict) || r.Verdict == stat.Inconclusive) || r.Holm == nil {
-				r.Holm = nil
-				continue
-			}
-			family, p = append(family, member{s, r}), append(p, r.Holm.P)
+	for s, r := range b.Rows() {
+		if !(Conclusive(r.Verdict) || r.Verdict == stat.Inconclusive) || r.Holm == nil {
+			r.Holm = nil
+			continue
 		}
+		family, p = append(family, member{s, r}), append(p, r.Holm.P)
 	}
 	b.Protocol.Comparisons = len(family)
 	for i, q := range stat.Holm(p) {

@@ -99,8 +99,8 @@ type rawItem struct {
 func (b *builder) number() {
 	first := map[*Note]bool{}
 	rows := 0
-	for i := range b.Sections {
-		rows += len(b.Sections[i].Rows)
+	for range b.Rows() {
+		rows++
 	}
 	for _, n := range b.found {
 		// Notes about invalid results stay with their rows, because they explain a missing verdict.
@@ -113,23 +113,20 @@ func (b *builder) number() {
 			b.Common = append(b.Common, *n)
 		}
 	}
-	for i := range b.Sections {
-		for j := range b.Sections[i].Rows {
-			r := &b.Sections[i].Rows[j]
-			for _, n := range b.found {
-				if !b.Concerns(n, r) || first[n] && n.Number == 0 {
-					continue
-				}
-				if !first[n] {
-					first[n] = true
-					n.Number = len(b.Notes) + 1
-					n.gather()
-					b.Notes = append(b.Notes, *n)
-				}
-				r.Notes = append(r.Notes, n.Number)
+	for _, r := range b.Rows() {
+		for _, n := range b.found {
+			if !b.Concerns(n, r) || first[n] && n.Number == 0 {
+				continue
 			}
-			slices.Sort(r.Notes)
+			if !first[n] {
+				first[n] = true
+				n.Number = len(b.Notes) + 1
+				n.gather()
+				b.Notes = append(b.Notes, *n)
+			}
+			r.Notes = append(r.Notes, n.Number)
 		}
+		slices.Sort(r.Notes)
 	}
 	for _, notes := range [][]Note{b.Notes, b.Common} {
 		for i := range notes {
@@ -196,7 +193,7 @@ func shape(evidence string) string {
 
 // Findings returns the notes of a row as findings. A finding is about the row's own cell if the note has evidence about
 // it, and otherwise about the row's reference.
-func (r *Report) Findings(s Section, row Row) []iotax.Finding {
+func (r *Report) Findings(workload string, row *Row) []iotax.Finding {
 	fs := []iotax.Finding{}
 	notes := slices.Clone(r.Common)
 	for _, k := range row.Notes {
@@ -204,15 +201,15 @@ func (r *Report) Findings(s Section, row Row) []iotax.Finding {
 	}
 	for _, n := range notes {
 		target := row.Target
-		i := n.about(target, s.Workload)
+		i := n.about(target, workload)
 		if i < 0 { // the note is about the row's reference
 			target = row.Against
-			i = n.about(target, s.Workload)
+			i = n.about(target, workload)
 		}
 		if i < 0 {
 			continue
 		}
-		fs = append(fs, n.finding(n.Items[i], target, s.Workload))
+		fs = append(fs, n.finding(n.Items[i], target, workload))
 	}
 	return fs
 }

@@ -10,11 +10,9 @@ import (
 // RatioRange returns the axis range for a plot of all ratios. It includes 1 and the margin.
 func (r *Report) RatioRange() (lo, hi float64) {
 	var ratios []stat.Interval
-	for _, s := range r.Sections {
-		for _, row := range s.Rows {
-			if row.Ratio != nil {
-				ratios = append(ratios, row.Ratio.Interval)
-			}
+	for _, row := range r.Rows() {
+		if row.Ratio != nil {
+			ratios = append(ratios, row.Ratio.Interval)
 		}
 	}
 	return RangeOf(ratios, r.Margin)

@@ -191,8 +191,8 @@ func TestFindingOfOneCell(t *testing.T) {
 	for _, s := range r.Sections {
 		row := s.Row("a")
 		got[s.Workload] = row.Verdict
-		if about := len(r.Findings(s, *row)) > 0; about != (s.Workload == "copy") {
-			t.Errorf("findings of a / %s: %+v", s.Workload, r.Findings(s, *row))
+		if about := len(r.Findings(s.Workload, row)) > 0; about != (s.Workload == "copy") {
+			t.Errorf("findings of a / %s: %+v", s.Workload, r.Findings(s.Workload, row))
 		}
 	}
 	if got["4k read"] != stat.Worse || got["copy"] != stat.NotComparable {
@@ -354,7 +354,7 @@ func TestCommonNote(t *testing.T) {
 	}
 	for _, s := range r.Sections {
 		for _, row := range s.Rows {
-			if !slices.ContainsFunc(r.Findings(s, row), func(f iotax.Finding) bool { return f.Rule == "short-trial" }) {
+			if !slices.ContainsFunc(r.Findings(s.Workload, &row), func(f iotax.Finding) bool { return f.Rule == "short-trial" }) {
 				t.Errorf("%s / %s lacks the finding in JSON", row.Target, s.Workload)
 			}
 		}
@@ -375,7 +375,7 @@ func TestDiscardedOfImported(t *testing.T) {
 	if b.WithDiscarded == nil || !(b.WithDiscarded.Estimate > b.Ratio.Estimate) || b.Discarded != 1 {
 		t.Fatalf("%+v without, %+v with %d discarded trials", b.Ratio, b.WithDiscarded, b.Discarded)
 	}
-	if got := r.Findings(r.Sections[0], b); !slices.ContainsFunc(got, func(f iotax.Finding) bool {
+	if got := r.Findings(r.Sections[0].Workload, &b); !slices.ContainsFunc(got, func(f iotax.Finding) bool {
 		return strings.HasPrefix(f.Evidence, "1 of 12 trials discarded; with discarded trials the ratio is ")
 	}) {
 		t.Errorf("%+v", got)
@@ -433,9 +433,9 @@ func TestRunFindingOfOneCell(t *testing.T) {
 	r := New(run, trials)
 	for _, s := range r.Sections {
 		for _, row := range s.Rows {
-			found := slices.ContainsFunc(r.Findings(s, row), func(f iotax.Finding) bool { return f.Rule == rules.UnlikeDepth.ID })
+			found := slices.ContainsFunc(r.Findings(s.Workload, &row), func(f iotax.Finding) bool { return f.Rule == rules.UnlikeDepth.ID })
 			if want := row.Target == "guest" && s.Workload == "read"; found != want {
-				t.Errorf("%s / %s: %v", row.Target, s.Workload, r.Findings(s, row))
+				t.Errorf("%s / %s: %v", row.Target, s.Workload, r.Findings(s.Workload, &row))
 			}
 		}
 	}

@@ -36,11 +36,9 @@ func (r *Report) Divided() bool { return r.Run.Environment["shards"] != "" } // 
 
 // Lacks returns the unit to count in sentences about cells with the verdict TooFew: "round", "trial" or "start".
 func (r *Report) Lacks() string {
-	for i := range r.Sections {
-		for j := range r.Sections[i].Rows {
-			if r.Sections[i].Rows[j].FewStarts() > 0 {
-				return "start"
-			}
+	for _, row := range r.Rows() {
+		if row.FewStarts() > 0 {
+			return "start"
 		}
 	}
 	return r.Counted()
@@ -49,8 +47,8 @@ func (r *Report) Lacks() string {
 // TooFew returns the plural of the unit that cells without a verdict need more of, for example "rounds or I/Os".
 func (r *Report) TooFew() string {
 	few := r.Lacks() + "s"
-	for _, s := range r.Sections {
-		if s.Decides && slices.ContainsFunc(s.Rows, func(r Row) bool { return r.Few != nil }) {
+	for s, row := range r.Rows() {
+		if s.Decides && row.Few != nil {
 			return few + " or I/Os"
 		}
 	}

@@ -159,15 +159,9 @@ func (a *assessing) expected() string {
 // the workload.
 func (a *assessing) cells() []assessed {
 	var out []assessed
-	for i := range a.Sections {
-		s := &a.Sections[i]
-		if !s.Decides {
-			continue
-		}
-		for j := range s.Rows {
-			if r := &s.Rows[j]; !r.Baseline && (r.Ran > 0 || r.Err != "" || len(a.unmeasured(r)) > 0) {
-				out = append(out, assessed{s, r})
-			}
+	for s, r := range a.Rows() {
+		if s.Decides && !r.Baseline && (r.Ran > 0 || r.Err != "" || len(a.unmeasured(r)) > 0) {
+			out = append(out, assessed{s, r})
 		}
 	}
 	return out

@@ -277,16 +277,12 @@ func distance(r *report.Row) float64 {
 // invalid adds sentences about the invalid results, also those of the baseline, grouped by note.
 func (a *assessing) invalid() {
 	var rows []assessed
-	for i := range a.Sections {
-		if s := &a.Sections[i]; s.Decides {
-			for j := range s.Rows {
-				rows = append(rows, assessed{s, &s.Rows[j]})
-			}
-		}
+	for s, r := range a.Rows() {
+		rows = append(rows, assessed{s, r})
 	}
 	for _, group := range grouped(rows, func(c assessed) (*report.Note, bool) {
 		n := a.InvalidBy(c.r)
-		return n, n != nil && c.r.Verdict != stat.NoResult
+		return n, c.s.Decides && n != nil && c.r.Verdict != stat.NoResult
 	}) {
 		n := a.InvalidBy(group[0].r)
 		evidence := cmp.Or(conditions[n.Rule], n.Rule)

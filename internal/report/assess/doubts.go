@@ -20,12 +20,9 @@ func (a *assessing) noise() {
 		sd float64
 	}
 	var all []noisy
-	for i := range a.Sections {
-		s := &a.Sections[i]
-		for j := range s.Rows {
-			if sd := stat.Spread(report.Logs(s.Rows[j].Values())); s.First && sd > stat.NoisySpread {
-				all = append(all, noisy{assessed{s, &s.Rows[j]}, sd})
-			}
+	for s, r := range a.Rows() {
+		if sd := stat.Spread(report.Logs(r.Values())); s.First && sd > stat.NoisySpread {
+			all = append(all, noisy{assessed{s, r}, sd})
 		}
 	}
 	if len(all) == 0 {

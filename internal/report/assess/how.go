@@ -216,13 +216,10 @@ func Starts(r *report.Report) string {
 	var most *stat.StartSpread
 	var moody *report.Row
 	cell := ""
-	for _, s := range r.Sections {
-		for i := range s.Rows {
-			row := &s.Rows[i]
-			if e := row.Ratio; e != nil && e.Starts != nil && (most == nil || e.Starts.Between > most.Between) {
-				moody = row
-				most, cell = e.Starts, format.Clean(row.Target)+" / "+format.Clean(s.Workload)
-			}
+	for s, row := range r.Rows() {
+		if e := row.Ratio; e != nil && e.Starts != nil && (most == nil || e.Starts.Between > most.Between) {
+			moody = row
+			most, cell = e.Starts, format.Clean(row.Target)+" / "+format.Clean(s.Workload)
 		}
 	}
 	if most == nil {
@@ -275,14 +272,9 @@ func Noise(r *report.Report) string {
 // smallest and the largest. Both are NaN if no workload has two trials.
 func baselineVariation(r *report.Report) (lo, hi float64) {
 	lo, hi = math.NaN(), math.NaN()
-	for i := range r.Sections {
-		s := &r.Sections[i]
-		base := s.Baseline()
-		if !s.First || base == nil {
-			continue
-		}
+	for s, base := range r.Rows() {
 		xs := base.Values()
-		if len(xs) < 2 {
+		if !s.First || !base.Baseline || len(xs) < 2 {
 			continue
 		}
 		var sum, ss float64
@@ -339,7 +331,7 @@ func Objects(r *report.Report) string {
 
 // Heading returns the workload's name with the number of rounds and, where they apply, the load of an open loop, the
 // state of the caches, and the number of discarded rounds.
-func Heading(r *report.Report, s report.Section) string {
+func Heading(r *report.Report, s *report.Section) string {
 	h := s.Workload + " · " + format.Plural(r.Protocol.Rounds[s.Workload], r.Counted())
 	if s.Open != "" {
 		h += " · " + s.Open

@@ -20,38 +20,36 @@ const stallShare = 0.01
 func Stalls(r *report.Report) (out []string) {
 	trials := r.Counting()
 	seen := map[report.Cell]bool{}
-	for _, s := range r.Sections {
-		for _, row := range s.Rows {
-			cell := report.Cell{Target: row.Target, Workload: s.Workload}
-			if seen[cell] { // a workload has a section for each metric
-				continue
-			}
-			seen[cell] = true
-			values := map[string][]float64{}
-			var directions []string
-			for _, t := range trials[cell] {
-				for v := range t.All() {
-					if d, _, ok := strings.Cut(v.Name, ".stall."); ok {
-						values[v.Name] = append(values[v.Name], v.Value)
-						if !slices.Contains(directions, d) {
-							directions = append(directions, d)
-						}
+	for s, row := range r.Rows() {
+		cell := report.Cell{Target: row.Target, Workload: s.Workload}
+		if seen[cell] { // a workload has a section for each metric
+			continue
+		}
+		seen[cell] = true
+		values := map[string][]float64{}
+		var directions []string
+		for _, t := range trials[cell] {
+			for v := range t.All() {
+				if d, _, ok := strings.Cut(v.Name, ".stall."); ok {
+					values[v.Name] = append(values[v.Name], v.Value)
+					if !slices.Contains(directions, d) {
+						directions = append(directions, d)
 					}
 				}
 			}
-			for _, d := range directions {
-				m := metric.Stalls(d)
-				longest, periods, share := values[m[0].Name], values[m[1].Name], values[m[3].Name]
-				above := stat.Median(share).Estimate
-				if 2*len(periods) <= len(longest) && !(above >= stallShare) {
-					continue
-				}
-				text := fmt.Sprintf("%s on %s: the longest %s stall takes %s", s.Workload, row.Target, d, about(longest, m[0].Unit))
-				if 2*len(periods) > len(longest) {
-					text += fmt.Sprintf(", and stalls recur every %s in %d of %s", about(periods, m[1].Unit), len(periods), format.Plural(len(longest), "trial"))
-				}
-				out = append(out, format.Clean(fmt.Sprintf("%s; %s of the time that its I/Os took is in those above 100 ms.", text, format.Percent(above))))
+		}
+		for _, d := range directions {
+			m := metric.Stalls(d)
+			longest, periods, share := values[m[0].Name], values[m[1].Name], values[m[3].Name]
+			above := stat.Median(share).Estimate
+			if 2*len(periods) <= len(longest) && !(above >= stallShare) {
+				continue
 			}
+			text := fmt.Sprintf("%s on %s: the longest %s stall takes %s", s.Workload, row.Target, d, about(longest, m[0].Unit))
+			if 2*len(periods) > len(longest) {
+				text += fmt.Sprintf(", and stalls recur every %s in %d of %s", about(periods, m[1].Unit), len(periods), format.Plural(len(longest), "trial"))
+			}
+			out = append(out, format.Clean(fmt.Sprintf("%s; %s of the time that its I/Os took is in those above 100 ms.", text, format.Percent(above))))
 		}
 	}
 	return format.Cut(out, mostStalls, "cell")

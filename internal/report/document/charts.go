@@ -108,11 +108,12 @@ func forest(title string, rows []chart.Row, margin, lo, hi float64, width float6
 // returns nil if there are no ratios.
 func Forest(r *report.Report, width float64) *chart.Rows {
 	var rows []chart.Row
-	for _, s := range r.Sections {
+	for i := range r.Sections {
+		s := &r.Sections[i]
 		words := format.ContrastOf(s.Metric, s.Better, s.Unit)
 		var part, without []chart.Row
-		for _, row := range slices.Backward(byLosses(s.Rows)) {
-			word := r.Word(s.Row(row.Target), true)
+		for _, row := range slices.Backward(byLosses(s)) {
+			word := r.Word(row, true)
 			switch {
 			case row.Baseline || row.Verdict == stat.NoVerdict:
 			case row.Ratio == nil:
@@ -190,11 +191,9 @@ func changeForest(title string, all []*compare.Comparison, at []map[compare.Cell
 // huesOf gives each target one colour for all drawings. The baseline has the first colour.
 func huesOf(r *report.Report) map[string]int {
 	out := map[string]int{r.Baseline: 0}
-	for _, s := range r.Sections {
-		for _, row := range s.Rows {
-			if _, ok := out[row.Target]; !ok {
-				out[row.Target] = len(out)
-			}
+	for _, row := range r.Rows() {
+		if _, ok := out[row.Target]; !ok {
+			out[row.Target] = len(out)
 		}
 	}
 	return out

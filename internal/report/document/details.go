@@ -137,10 +137,11 @@ func sections(r *report.Report, part []report.Section) block.Table {
 		t.Ticks = append(t.Ticks, block.Tick{At: at(x), Label: format.Plain(x)})
 	}
 	last := ""
-	for i, s := range part {
-		for j, row := range byLosses(s.Rows) {
+	for i := range part {
+		s := &part[i]
+		for j, row := range byLosses(s) {
 			out := block.Row{Cells: []block.Cell{{Text: format.Clean(row.Target)}, value(s, row), ratio(row), {Tone: Tone(row.Verdict), Span: span(row, at)},
-				verdict(r, s, row)}}
+				verdict(r, row)}}
 			if j == 0 {
 				out.Head = []string{"target", format.Clean(cmp.Or(s.Short, s.Label)), "ratio", "", "verdict"}
 				if s.Workload != last || i == 0 {
@@ -154,24 +155,20 @@ func sections(r *report.Report, part []report.Section) block.Table {
 	return t
 }
 
-func verdict(r *report.Report, s report.Section, row report.Row) block.Cell {
-	of := s.Row(row.Target)
-	out := block.Cell{Text: r.Word(of, false), Short: r.Word(of, true), Tone: Tone(row.Verdict), Notes: row.Notes}
-	if r.InvalidBy(of) != nil {
+func verdict(r *report.Report, row *report.Row) block.Cell {
+	out := block.Cell{Text: r.Word(row, false), Short: r.Word(row, true), Tone: Tone(row.Verdict), Notes: row.Notes}
+	if r.Invalid(row) {
 		out.Tone = block.Bad
 	}
 	return out
 }
 
-func byLosses(rows []report.Row) []report.Row {
-	rows = slices.Clone(rows)
-	slices.SortStableFunc(rows, byLoss)
-	return rows
-}
-
-// byLoss orders the baseline first, then rows from the smallest loss to the largest, then rows without a ratio.
-func byLoss(x, y report.Row) int {
-	rank := func(r report.Row) float64 {
+// byLosses orders the baseline first, then rows from the smallest loss to the largest, then rows without a ratio.
+func byLosses(s *report.Section) (rows []*report.Row) {
+	for i := range s.Rows {
+		rows = append(rows, &s.Rows[i])
+	}
+	rank := func(r *report.Row) float64 {
 		switch {
 		case r.Baseline:
 			return math.Inf(-1)
@@ -180,23 +177,18 @@ func byLoss(x, y report.Row) int {
 		}
 		return 1 / r.Ratio.Estimate
 	}
-	switch a, b := rank(x), rank(y); {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
+	slices.SortStableFunc(rows, func(x, y *report.Row) int { return cmp.Compare(rank(x), rank(y)) })
+	return rows
 }
 
-func value(s report.Section, r report.Row) block.Cell {
+func value(s *report.Section, r *report.Row) block.Cell {
 	if r.Err != "" || r.Value.N == 0 {
 		return block.Cell{Text: format.Dash}
 	}
 	return block.Cell{Text: format.Value(r.Value, s.Unit), Short: format.Spread(r.Value, s.Unit)}
 }
 
-func ratio(r report.Row) block.Cell {
+func ratio(r *report.Row) block.Cell {
 	switch {
 	case r.Baseline:
 		return block.Cell{Text: "1 (baseline)"}
@@ -219,7 +211,7 @@ func Tone(v stat.Verdict) block.Tone {
 	return block.Quiet
 }
 
-func span(r report.Row, at func(float64) float64) *block.Span {
+func span(r *report.Row, at func(float64) float64) *block.Span {
 	e := r.Ratio
 	switch {
 	case r.Baseline:

@@ -128,11 +128,9 @@ type cell struct {
 }
 
 func cellsOf(r *report.Report) (out []cell) {
-	for i := range r.Sections {
-		if s := &r.Sections[i]; s.Decides {
-			for j := range s.Rows {
-				out = append(out, cell{s, &s.Rows[j]})
-			}
+	for s, row := range r.Rows() {
+		if s.Decides {
+			out = append(out, cell{s, row})
 		}
 	}
 	return out

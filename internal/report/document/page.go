@@ -94,11 +94,9 @@ func (p *page) top(r *report.Report, answer assess.Sentence) (out []block.Block)
 // `others` lists the references of ratios other than the baseline: "node-local export or guest ext4".
 func others(r *report.Report) string {
 	var names []string
-	for _, s := range r.Sections {
-		for _, row := range s.Rows {
-			if row.Ratio != nil && row.Against != r.Baseline && !slices.Contains(names, row.Against) {
-				names = append(names, row.Against)
-			}
+	for _, row := range r.Rows() {
+		if row.Ratio != nil && row.Against != r.Baseline && !slices.Contains(names, row.Against) {
+			names = append(names, row.Against)
 		}
 	}
 	return strings.Join(format.Cut(names, format.Listed, "target"), " or ")
@@ -215,13 +213,10 @@ func severities(counts map[iotax.Severity]int) string {
 // overview returns a table of all ratios that readers can sort and filter.
 func (p *page) overview(r *report.Report) block.Fold {
 	t := block.Table{Head: []string{"workload", "target", "median", "ratio", "verdict"}, Wraps: []int{0, 1}}
-	for _, s := range r.Sections {
-		for _, row := range s.Rows {
-			if row.Baseline {
-				continue
-			}
+	for s, row := range r.Rows() {
+		if !row.Baseline {
 			t.Rows = append(t.Rows, block.Row{Cells: []block.Cell{{Text: format.Subject(s.Workload, s.Label)}, {Text: row.Target},
-				value(s, row), ratio(row), verdict(r, s, row)}})
+				value(s, row), ratio(row), verdict(r, row)}})
 		}
 	}
 	return block.Fold{Summary: "All ratios as a table", Note: fmt.Sprintf("%d, to sort and to filter", len(t.Rows)),
@@ -242,7 +237,7 @@ func (p *page) workloads(r *report.Report) (out []block.Block) {
 			p.trends(&t, part)
 		}
 		s := &part[0]
-		out = append(out, block.Heading{Text: s.Workload, Note: strings.TrimPrefix(assess.Heading(r, *s), s.Workload+" · ")}, t)
+		out = append(out, block.Heading{Text: s.Workload, Note: strings.TrimPrefix(assess.Heading(r, s), s.Workload+" · ")}, t)
 		out = append(out, p.charts(r, part)...)
 		if f := secondary(s); f != nil {
 			out = append(out, block.Fold{Summary: "Latency, bandwidth, CPU", Note: "what else was measured", Blocks: []block.Block{f}})
@@ -255,8 +250,9 @@ func (p *page) workloads(r *report.Report) (out []block.Block) {
 // trends links each row of t that has a value to the trend of that value.
 func (p *page) trends(t *block.Table, part []report.Section) {
 	k := 0
-	for _, s := range part {
-		for _, row := range byLosses(s.Rows) {
+	for i := range part {
+		s := &part[i]
+		for _, row := range byLosses(s) {
 			if row.Err == "" && row.Value.N > 0 {
 				c := &t.Rows[k].Cells[len(t.Rows[k].Cells)-1]
 				c.Link = block.Link{Text: "trend", Href: p.trend(compare.CellMetric{Target: row.Target, Workload: s.Workload,

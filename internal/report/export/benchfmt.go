@@ -71,11 +71,9 @@ func Benchfmt(w io.Writer, r *report.Report) error {
 // compares the other targets with the first one.
 func inRowOrder(r *report.Report) []*report.Trial {
 	rank := map[report.Cell]int{}
-	for _, s := range r.Sections {
-		for _, row := range s.Rows {
-			if c := (report.Cell{Target: row.Target, Workload: s.Workload}); rank[c] == 0 {
-				rank[c] = len(rank) + 1
-			}
+	for s, row := range r.Rows() {
+		if c := (report.Cell{Target: row.Target, Workload: s.Workload}); rank[c] == 0 {
+			rank[c] = len(rank) + 1
 		}
 	}
 	out := slices.Clone(r.Trials)

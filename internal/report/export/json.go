@@ -126,31 +126,29 @@ func JSON(w io.Writer, r *report.Report) error {
 	for _, t := range r.Targets() {
 		storage[t.Name] = t.Storage()
 	}
-	for _, s := range r.Sections {
-		for _, row := range s.Rows {
-			c := jsonCell{Target: row.Target, Storage: storage[row.Target], Workload: s.Workload, Metric: s.Metric, Unit: s.Unit, Better: s.Better,
-				Baseline: row.Baseline, Value: row.Value, Verdict: row.Verdict, Error: row.Err,
-				Trials: jsonTrials{row.Ran, row.Failed, row.Discarded}, Findings: r.Findings(s, row), Secondary: []jsonFigure{}}
-			if e := row.Ratio; e != nil {
-				c.Ratio = &jsonRatio{Estimate: number64(e.Estimate), Lo: number64(e.Lo), Hi: number64(e.Hi), N: e.N,
-					HodgesLehmann: number64(e.HodgesLehmann), P: number64(e.P), Starts: e.Starts}
-				if h := row.Holm; h != nil {
-					c.Ratio.PMargin, c.Ratio.PHolm = (*number64)(&h.P), (*number64)(&h.Adjusted)
-					if h.Alone != row.Verdict {
-						c.Alone = h.Alone
-					}
+	for s, row := range r.Rows() {
+		c := jsonCell{Target: row.Target, Storage: storage[row.Target], Workload: s.Workload, Metric: s.Metric, Unit: s.Unit, Better: s.Better,
+			Baseline: row.Baseline, Value: row.Value, Verdict: row.Verdict, Error: row.Err,
+			Trials: jsonTrials{row.Ran, row.Failed, row.Discarded}, Findings: r.Findings(s.Workload, row), Secondary: []jsonFigure{}}
+		if e := row.Ratio; e != nil {
+			c.Ratio = &jsonRatio{Estimate: number64(e.Estimate), Lo: number64(e.Lo), Hi: number64(e.Hi), N: e.N,
+				HodgesLehmann: number64(e.HodgesLehmann), P: number64(e.P), Starts: e.Starts}
+			if h := row.Holm; h != nil {
+				c.Ratio.PMargin, c.Ratio.PHolm = (*number64)(&h.P), (*number64)(&h.Adjusted)
+				if h.Alone != row.Verdict {
+					c.Alone = h.Alone
 				}
-				c.Ratio.WithDiscarded = row.WithDiscarded
 			}
-			for _, f := range row.Secondary {
-				j := jsonFigure{Name: f.Name, Unit: f.Unit, Better: f.Better, Value: f.Value, Merged: f.Merged}
-				if f.Merged {
-					j.Beyond = &f.Beyond
-				}
-				c.Secondary = append(c.Secondary, j)
-			}
-			out.Cells = append(out.Cells, c)
+			c.Ratio.WithDiscarded = row.WithDiscarded
 		}
+		for _, f := range row.Secondary {
+			j := jsonFigure{Name: f.Name, Unit: f.Unit, Better: f.Better, Value: f.Value, Merged: f.Merged}
+			if f.Merged {
+				j.Beyond = &f.Beyond
+			}
+			c.Secondary = append(c.Secondary, j)
+		}
+		out.Cells = append(out.Cells, c)
 	}
 	return encode(w, out)
 }

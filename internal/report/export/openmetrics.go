@@ -60,34 +60,31 @@ func (fs *families) report(r *report.Report) {
 	for _, s := range r.Sections {
 		headline[[2]string{s.Workload, s.Metric}] = true
 	}
-	for _, s := range r.Sections {
-		for i := range s.Rows {
-			row := &s.Rows[i]
-			cell := slices.Concat(plan, []string{"target", row.Target, "workload", s.Workload})
-			fs.value(s.Metric, s.Unit, row.Value, cell)
-			if s.First {
-				if n := r.InvalidBy(row); n != nil {
-					fs.add("invalid_info", "", "the first rule that makes the numbers of a target under a workload invalid", 1, slices.Concat(cell, []string{"rule", n.Rule}))
-				}
-				for i, n := range []int{row.Ran, row.Failed, row.Discarded} {
-					fs.add("trials", "", "trials of a target under a workload", float64(n), slices.Concat(cell, []string{"outcome", []string{"ran", "failed", "discarded"}[i]}))
-				}
-				for _, f := range row.Secondary {
-					if !headline[[2]string{s.Workload, f.Name}] {
-						fs.value(f.Name, f.Unit, f.Value, cell)
-					}
+	for s, row := range r.Rows() {
+		cell := slices.Concat(plan, []string{"target", row.Target, "workload", s.Workload})
+		fs.value(s.Metric, s.Unit, row.Value, cell)
+		if s.First {
+			if n := r.InvalidBy(row); n != nil {
+				fs.add("invalid_info", "", "the first rule that makes the numbers of a target under a workload invalid", 1, slices.Concat(cell, []string{"rule", n.Rule}))
+			}
+			for i, n := range []int{row.Ran, row.Failed, row.Discarded} {
+				fs.add("trials", "", "trials of a target under a workload", float64(n), slices.Concat(cell, []string{"outcome", []string{"ran", "failed", "discarded"}[i]}))
+			}
+			for _, f := range row.Secondary {
+				if !headline[[2]string{s.Workload, f.Name}] {
+					fs.value(f.Name, f.Unit, f.Value, cell)
 				}
 			}
-			judged := slices.Concat(cell, []string{"metric", s.Metric})
-			if e := row.Ratio; e != nil {
-				against := slices.Concat(judged, []string{"against", row.Against})
-				fs.add("comparison", iotax.RatioUnit, "how many times as good as the target that it is compared with", e.Estimate, against)
-				fs.add("comparison_lower", iotax.RatioUnit, "lower bound of iotax_comparison_ratio", e.Lo, against)
-				fs.add("comparison_upper", iotax.RatioUnit, "upper bound of iotax_comparison_ratio", e.Hi, against)
-			}
-			if row.Verdict != stat.NoVerdict {
-				fs.add("verdict_info", "", "verdict of the interval of the ratio", 1, slices.Concat(judged, []string{"verdict", string(row.Verdict)}))
-			}
+		}
+		judged := slices.Concat(cell, []string{"metric", s.Metric})
+		if e := row.Ratio; e != nil {
+			against := slices.Concat(judged, []string{"against", row.Against})
+			fs.add("comparison", iotax.RatioUnit, "how many times as good as the target that it is compared with", e.Estimate, against)
+			fs.add("comparison_lower", iotax.RatioUnit, "lower bound of iotax_comparison_ratio", e.Lo, against)
+			fs.add("comparison_upper", iotax.RatioUnit, "upper bound of iotax_comparison_ratio", e.Hi, against)
+		}
+		if row.Verdict != stat.NoVerdict {
+			fs.add("verdict_info", "", "verdict of the interval of the ratio", 1, slices.Concat(judged, []string{"verdict", string(row.Verdict)}))
 		}
 	}
 	for _, e := range r.Expected {
