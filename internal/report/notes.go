@@ -61,29 +61,21 @@ func (b *builder) note(r *Row, f iotax.Finding, it Item) {
 	n := b.notes[key]
 	if n == nil {
 		n = &Note{Finding: f}
-		b.notes[key] = n
+		b.notes[key], b.refs[n] = n, map[*Row]bool{}
 		b.found = append(b.found, n)
 	}
-	b.refer(n, r)
+	b.refs[n][r] = true
 	if it.Evidence = f.Evidence; it.Lead != "" {
 		it.Evidence = it.Lead + " " + it.Detail
 	}
 	n.raw = append(n.raw, rawItem{it, r})
 }
 
-func (b *builder) refer(n *Note, r *Row) {
-	if b.refs[n] == nil {
-		b.refs[n] = map[*Row]bool{}
-	}
-	b.refs[n][r] = true
-}
-
 // blame makes r refer to the notes that explain why base is invalid. base is the row that r is compared with.
 func (b *builder) blame(base, r *Row) {
 	for _, n := range b.found {
 		if n.Severity == iotax.Invalid && b.refs[n][base] {
-			own := b.refs[n][r]
-			b.refs[n][r] = own // r refers to n from now on
+			b.refs[n][r] = b.refs[n][r] // r refers to n from now on
 		}
 	}
 }
@@ -128,17 +120,12 @@ func (b *builder) number() {
 		}
 		slices.Sort(r.Notes)
 	}
-	for _, notes := range [][]Note{b.Notes, b.Common} {
-		for i := range notes {
-			notes[i].raw = nil
-		}
-	}
-	for _, n := range b.found {
-		n.raw = nil
-	}
 }
 
+// gather merges the raw items into Items, and releases them.
 func (n *Note) gather() {
+	raws := n.raw
+	n.raw = nil
 	type key struct {
 		shape string
 		cell  Cell
@@ -153,7 +140,7 @@ func (n *Note) gather() {
 		}
 		return s
 	}
-	for _, raw := range n.raw {
+	for _, raw := range raws {
 		cell, form := raw.Cells[0], shaped(raw.Evidence)
 		i := slices.IndexFunc(n.Items, func(it Item) bool {
 			return it.Evidence == raw.Evidence || slices.Contains(it.Cells, cell) && shaped(it.Evidence) == form
@@ -200,43 +187,30 @@ func (r *Report) Findings(workload string, row *Row) []iotax.Finding {
 		notes = append(notes, r.Notes[k-1])
 	}
 	for _, n := range notes {
-		target := row.Target
-		i := n.about(target, workload)
-		if i < 0 { // the note is about the row's reference
-			target = row.Against
-			i = n.about(target, workload)
+		f, ok := n.FindingAbout(row.Target, workload)
+		if !ok {
+			f, ok = n.FindingAbout(row.Against, workload)
 		}
-		if i < 0 {
-			continue
+		if ok {
+			fs = append(fs, f)
 		}
-		fs = append(fs, n.finding(n.Items[i], target, workload))
 	}
 	return fs
 }
 
-// about returns the index of the first item about a cell, or -1 if no item is about the cell.
-func (n Note) about(target, workload string) int {
-	return slices.IndexFunc(n.Items, func(it Item) bool { return it.About(target, workload) })
-}
-
-// finding returns the note as a finding about a cell, or about the cell's target if the item covers all its workloads.
-// The finding's evidence comes from the item.
-func (n Note) finding(it Item, target, workload string) iotax.Finding {
-	f := n.Finding
-	f.Subject, f.Evidence, f.File, f.Line, f.Column = iotax.AboutCell(target, workload), it.Evidence, "", 0, 0
-	if slices.Contains(it.Cells, Cell{Target: target}) {
-		f.Subject = iotax.AboutTarget(target)
-	}
-	return f
-}
-
-// FindingAbout returns the note as a finding about a cell. ok is false if the note is not about the cell.
+// FindingAbout returns the note as a finding about a cell, or about the cell's target if the evidence covers all its
+// workloads. ok is false if the note has no evidence about the cell.
 func (n Note) FindingAbout(target, workload string) (f iotax.Finding, ok bool) {
-	i := n.about(target, workload)
+	i := slices.IndexFunc(n.Items, func(it Item) bool { return it.About(target, workload) })
 	if i < 0 {
 		return f, false
 	}
-	return n.finding(n.Items[i], target, workload), true
+	f = n.Finding
+	f.Subject, f.Evidence, f.File, f.Line, f.Column = iotax.AboutCell(target, workload), n.Items[i].Evidence, "", 0, 0
+	if slices.Contains(n.Items[i].Cells, Cell{Target: target}) {
+		f.Subject = iotax.AboutTarget(target)
+	}
+	return f, true
 }
 
 // About reports whether the item concerns the cell, or its target as a whole.
