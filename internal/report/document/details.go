@@ -40,8 +40,9 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 	} else if len(r.Sections) > 0 && p == nil {
 		out = append(out, sections(r, r.Sections))
 	}
+	var hues map[string]int
 	if p != nil {
-		out = append(out, p.workloads(r)...)
+		out, hues = append(out, p.workloads(r)...), p.hues
 	}
 	if stalls := assess.Stalls(r); stalls != nil {
 		out = append(out, block.Heading{Text: "Stalls"})
@@ -51,56 +52,45 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 	}
 	for _, x := range r.Explanations {
 		out = append(out, p.with(stagesChart(x), titled(table.Stages(x)))...)
-		for _, s := range table.StagesFoot(x, r.Counted()) {
-			out = append(out, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
-		}
+		out = append(out, remarks(table.StagesFoot(x, r.Counted())...)...)
 	}
 	out = append(out, profiles(r, p)...)
 	for _, w := range r.Waterfalls {
 		out = append(out, p.with(waterfallChart(w, r.Counted()), titled(table.Waterfall(w)))...)
-		out = append(out, block.Paragraph{Text: table.WaterfallFoot(w, r.Counted()), Tone: block.Quiet, Joined: true})
+		out = append(out, remarks(table.WaterfallFoot(w, r.Counted()))...)
 	}
 	for _, c := range r.Curves {
 		if t := table.Curve(c); len(t.Rows) > 0 {
-			out = append(out, p.with(p.curve(c, t.Title), titled(t))...)
+			out = append(out, p.with(curveChart(c, t.Title, hues), titled(t))...)
 		}
 	}
 	for _, c := range r.Scalings {
 		t := table.Scaling(c)
-		out = append(out, p.with(p.scaling(c, t.Title), titled(t))...)
+		out = append(out, p.with(scalingChart(c, t.Title, hues), titled(t))...)
 	}
 	if b := r.Reference; b != nil {
 		out = append(out, block.Heading{Text: table.ReferenceTitle(b)})
 		for _, t := range table.Reference(b) {
 			out = append(out, titled(t)...)
 		}
-		for _, s := range table.ReferenceLeft(b) {
-			out = append(out, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
-		}
+		out = append(out, remarks(table.ReferenceLeft(b)...)...)
 	}
-	if p != nil {
-		out = append(out, p.notes(r)...)
-	} else {
-		out = append(out, notes(r)...)
-	}
-	var how []string
-	if s := assess.Environment(r); s != "" && r.Layout != "generated" && p == nil { // the layout "generated" starts with this line
-		how = append(how, s)
-	}
-	if s := assess.Job(r); s != "" && p == nil {
-		how = append(how, s)
-	}
-	how = append(how, assess.Protocol(r)+". "+assess.Method(r), assess.Noise(r))
-	if s := assess.Starts(r); s != "" {
-		how = append(how, s)
-	}
-	if s := assess.Objects(r); s != "" {
-		how = append(how, s)
+	notes := block.Notes{Items: inOrder(r)}
+	switch {
+	case notes.Items == nil:
+	case p != nil:
+		out = append(out, block.Heading{Text: "Warnings and notes", ID: "notes"}, block.Fold{Summary: severities(count(r)), Blocks: []block.Block{notes}})
+	default:
+		out = append(out, notes)
 	}
 	out = append(out, block.Heading{Text: "How it was measured", ID: "how"})
-	for _, s := range how {
-		out = append(out, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
+	if p == nil { // a page starts with these lines
+		if r.Layout != "generated" { // so does this layout with the first of them
+			out = append(out, remarks(assess.Environment(r))...)
+		}
+		out = append(out, remarks(assess.Job(r))...)
 	}
+	out = append(out, remarks(assess.Protocol(r)+". "+assess.Method(r), assess.Noise(r), assess.Starts(r), assess.Objects(r))...)
 	if p != nil {
 		out = append(out, p.facts(r)...)
 	}
@@ -118,6 +108,16 @@ func sentenceTone(k assess.SentenceKind) block.Tone {
 		return block.Quiet
 	}
 	return block.Plain
+}
+
+// remarks returns quiet lines below the preceding block. It omits empty texts.
+func remarks(texts ...string) (out []block.Block) {
+	for _, s := range texts {
+		if s != "" {
+			out = append(out, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
+		}
+	}
+	return out
 }
 
 // titled returns the table, below a heading if the table has a title.

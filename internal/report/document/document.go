@@ -180,10 +180,7 @@ func short(r *report.Report, a assess.Assessment, tight bool) block.Document {
 	if s := warnings(r, reported); s != "" {
 		how += " " + s
 	}
-	d.Blocks = append(d.Blocks, block.Paragraph{Text: how, Tone: block.Quiet, Joined: true})
-	if s := assess.Job(r); s != "" {
-		d.Blocks = append(d.Blocks, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
-	}
+	d.Blocks = append(d.Blocks, remarks(how, assess.Job(r))...)
 	d.Blocks = append(d.Blocks, next(r, false)...)
 	return d
 }
@@ -415,15 +412,7 @@ func reasons(r *report.Report, answer string) (out []block.Block) {
 	return out
 }
 
-// notes returns all notes of the report.
-func notes(r *report.Report) []block.Block {
-	items := inOrder(r)
-	if items == nil {
-		return nil
-	}
-	return []block.Block{block.Notes{Items: items}}
-}
-
+// inOrder returns all notes of the report.
 func inOrder(r *report.Report) (items []block.Note) {
 	rank := []iotax.Severity{iotax.Invalid, iotax.Warning, iotax.Info}
 	all := slices.Concat(r.General, r.Common)

@@ -38,12 +38,9 @@ func Page(r *report.Report, trend func(compare.CellMetric) string) (block.Docume
 		return block.Document{}, err
 	}
 	a := assess.Of(r)
-	d := block.Document{Title: r.Run.Name, About: when(r), Source: "iotax " + r.Run.Version}
-	if r.Run.ID != "" {
-		d.Source += ", run " + r.Run.ID
-	}
-	d.Blocks = slices.Concat(first(r, a, 0), p.top(r, a.Sentences[0]), detailed(r, a, p))
-	return d, nil
+	blocks := slices.Concat(first(r, a, 0), p.top(r, a.Sentences[0]), detailed(r, a, p))
+	source := strings.TrimSuffix("iotax "+r.Run.Version+", run "+r.Run.ID, ", run ")
+	return block.Document{Title: r.Run.Name, About: when(r), Source: source, Blocks: blocks}, nil
 }
 
 // `when` returns the date, the duration and the status of the run, and its baseline.
@@ -225,12 +222,13 @@ func (p *page) overview(r *report.Report) block.Fold {
 
 // workloads returns the sections with their charts.
 func (p *page) workloads(r *report.Report) (out []block.Block) {
-	for i := 0; i < len(r.Sections); {
-		n := i + 1
-		for n < len(r.Sections) && r.Sections[n].Workload == r.Sections[i].Workload {
+	for rest := r.Sections; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].Workload == rest[0].Workload {
 			n++
 		}
-		part := r.Sections[i:n]
+		part := rest[:n]
+		rest = rest[n:]
 		t := sections(r, part)
 		t.Rows[0].Heading = ""
 		if p.trend != nil {
@@ -242,7 +240,6 @@ func (p *page) workloads(r *report.Report) (out []block.Block) {
 		if f := secondary(s); f != nil {
 			out = append(out, block.Fold{Summary: "Latency, bandwidth, CPU", Note: "what else was measured", Blocks: []block.Block{f}})
 		}
-		i = n
 	}
 	return out
 }
@@ -304,13 +301,10 @@ func (p *page) charts(r *report.Report, part []report.Section) (out []block.Bloc
 
 // secondary returns a table of a workload's other metrics, with a column for each target.
 func secondary(s *report.Section) block.Block {
+	rows := slices.DeleteFunc(slices.Clone(s.Rows), func(r report.Row) bool { return len(r.Secondary) == 0 })
 	t := block.Table{Head: []string{"median"}, Wraps: []int{0}}
 	at := map[string]int{}
-	for _, r := range s.Rows {
-		if len(r.Secondary) == 0 {
-			continue
-		}
-		column := len(t.Head)
+	for k, r := range rows {
 		t.Head = append(t.Head, r.Target)
 		for _, f := range r.Secondary {
 			i, ok := at[f.Name]
@@ -321,7 +315,7 @@ func secondary(s *report.Section) block.Block {
 				if f.Merged {
 					label += ", all trials together"
 				}
-				t.Rows = append(t.Rows, block.Words(label))
+				t.Rows = append(t.Rows, block.Words(append([]string{label}, slices.Repeat([]string{format.Dash}, len(rows))...)...))
 			}
 			text := format.Value(f.Value, f.Unit)
 			switch {
@@ -332,19 +326,11 @@ func secondary(s *report.Section) block.Block {
 				f.Value.Lo, f.Value.Hi = e*(1-2*stat.HistogramError), e*(1+2*stat.HistogramError)
 				text = format.Number(f.Value, f.Unit)
 			}
-			for len(t.Rows[i].Cells) < column {
-				t.Rows[i].Cells = append(t.Rows[i].Cells, block.Cell{Text: format.Dash})
-			}
-			t.Rows[i].Cells = append(t.Rows[i].Cells, block.Cell{Text: text})
+			t.Rows[i].Cells[k+1].Text = text
 		}
 	}
 	if t.Rows == nil {
 		return nil
-	}
-	for i := range t.Rows {
-		for len(t.Rows[i].Cells) < len(t.Head) {
-			t.Rows[i].Cells = append(t.Rows[i].Cells, block.Cell{Text: format.Dash})
-		}
 	}
 	return t
 }
@@ -355,10 +341,8 @@ func (p *page) facts(r *report.Report) (out []block.Block) {
 	var boots []block.Chart
 	booted := map[string]bool{}
 	for _, t := range r.Run.Targets {
-		facts := maps.Clone(t.Facts)
-		if facts == nil {
-			facts = map[string]string{}
-		}
+		facts := map[string]string{}
+		maps.Copy(facts, t.Facts)
 		for k, v := range t.Labels {
 			facts["label."+k] = v
 		}
@@ -428,10 +412,8 @@ func listedTrials(all []*report.Trial) []*report.Trial {
 
 func everyTrial(r *report.Report) (out []block.Block) {
 	metric := map[string]string{}
-	for _, s := range r.Sections {
-		if s.First {
-			metric[s.Workload] = s.Metric
-		}
+	for _, s := range slices.Backward(r.Sections) { // so that the first metric of each workload remains
+		metric[s.Workload] = s.Metric
 	}
 	listed := listedTrials(r.Trials)
 	if n := len(r.Trials); len(listed) < n {
@@ -441,7 +423,12 @@ func everyTrial(r *report.Report) (out []block.Block) {
 	}
 	failed, discarded := 0, 0
 	for _, t := range r.Trials {
-		failed, discarded = failed+map[bool]int{true: 1}[t.Err != ""], discarded+map[bool]int{true: 1}[t.Discarded != ""]
+		if t.Err != "" {
+			failed++
+		}
+		if t.Discarded != "" {
+			discarded++
+		}
 	}
 	t := block.Table{Head: []string{"trial", "at (UTC)", "took", "workload", r.Counted(), "target", "value", "outcome"},
 		Wraps: []int{3, 5, 7}}
@@ -486,28 +473,4 @@ func (p *page) with(c block.Chart, blocks []block.Block) []block.Block {
 		return blocks
 	}
 	return slices.Insert(blocks, 1, block.Block(block.Charts{Charts: []block.Chart{c}}))
-}
-
-func (p *page) curve(c report.Curve, title string) (out block.Chart) {
-	if p != nil {
-		out = curveChart(c, title, p.hues)
-	}
-	return out
-}
-
-func (p *page) scaling(c report.Scaling, title string) (out block.Chart) {
-	if p != nil {
-		out = scalingChart(c, title, p.hues)
-	}
-	return out
-}
-
-// notes returns all notes in a fold, or nil without notes.
-func (p *page) notes(r *report.Report) []block.Block {
-	items := inOrder(r)
-	if items == nil {
-		return nil
-	}
-	return []block.Block{block.Heading{Text: "Warnings and notes", ID: "notes"}, block.Fold{Summary: severities(count(r)),
-		Blocks: []block.Block{block.Notes{Items: items}}}}
 }

@@ -33,9 +33,7 @@ func profiles(r *report.Report, p *page) (out []block.Block) {
 					"The stronger the colour, the larger the difference, as a share of the target’s CPU time: from 1, 3, 10, 30 and 50 %."}
 		}
 		out = append(out, p.with(c, titled(table.Profile(x)))...)
-		for _, s := range table.ProfileFoot(x, r.Run.ID, r.Counted()) {
-			out = append(out, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
-		}
+		out = append(out, remarks(table.ProfileFoot(x, r.Run.ID, r.Counted())...)...)
 	}
 	return out
 }

@@ -19,12 +19,12 @@ const mostExplained = 2
 func stageLines(r *report.Report) (out []block.Block) {
 	for i, x := range r.Explanations {
 		if i == mostExplained {
-			return append(out, block.Paragraph{Text: format.Plural(len(r.Explanations)-i, "more workload") + ": --details", Tone: block.Quiet, Joined: true})
+			return append(out, remarks(format.Plural(len(r.Explanations)-i, "more workload")+": --details")...)
 		}
 		t, key := table.StageLines(x)
 		out = append(out, titled(t)...)
 		if key != "" {
-			out = append(out, block.Paragraph{Text: "Stages: " + key + ".", Tone: block.Quiet, Joined: true})
+			out = append(out, remarks("Stages: "+key+".")...)
 		}
 	}
 	return out
