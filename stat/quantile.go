@@ -43,8 +43,8 @@ func QuantileName(q float64) string { return "p" + strconv.FormatFloat(100*q, 'g
 //
 // If each trial has MinBeyond I/Os beyond the quantile, QuantileRatio uses one log ratio of quantiles per round.
 // Otherwise it pools successive rounds into groups of about equal size. It forms as many groups as possible in which
-// both sides have MinBeyond I/Os beyond the quantile, but at least LeastTrials groups. With several starts, each start
-// is a group instead. Each group contributes one log ratio of the quantiles of the merged histograms, as a batch of a
+// both sides have MinBeyond I/Os beyond the quantile, but at least LeastTrials groups. With several starts, it pools
+// successive starts instead. Each group contributes one log ratio of the quantiles of the merged histograms, as a batch of a
 // queueing simulation does (Seila 1982, A batching approach to quantile estimation). N is the number of groups.
 // QuantileRatio returns a *TooFewBeyond if the number of groups times the smallest number of I/Os beyond the quantile
 // in a group is less than MinBeyond. With fewer than o.Least groups, the result has an estimate and no bounds.
@@ -113,8 +113,8 @@ func Tails(hs []iotax.Histogram, q float64) []Tail {
 func beyond(n, q float64) float64 { return math.Min(1-q, q) * n * (1 + 1e-12) } // the factor makes 0.1·1000 exactly 100
 
 // PairTails returns the log ratios that QuantileRatio uses, one per group of rounds. It sets o.Hidden, and clears
-// o.Starts if it pools rounds. If the rounds to pool have several starts (o.Starts), each start is a group, because the
-// state of one start must not count several times.
+// o.Starts if it pools rounds. It does not divide a start (o.Starts) between groups, because the state of one start must
+// not count several times.
 func PairTails(tails [2][]Tail, q float64, o *Options) (d []float64, err error) {
 	baseline, target := tails[0], tails[1]
 	if len(baseline) != len(target) {
@@ -128,21 +128,26 @@ func PairTails(tails [2][]Tail, q float64, o *Options) (d []float64, err error) 
 		return nil, errors.New("estimate ratio: no round has both the target and the baseline")
 	}
 	fewest := make([]float64, rounds) // I/Os beyond the quantile, on the side with fewer
+	bounds := make([]int, rounds+1)   // of the units to pool: rounds, or starts if there are several
 	for i := range fewest {
-		fewest[i] = beyond(math.Min(baseline[i].N, target[i].N), q)
+		fewest[i], bounds[i+1] = beyond(math.Min(baseline[i].N, target[i].N), q), i+1
 	}
 	groups, err := groupsOf(fewest, q, LeastTrials)
+	if byStart := boundsOf(o.Starts); len(byStart) > 2 && groups < rounds {
+		bounds = byStart
+		for s := range len(bounds) - 1 {
+			fewest[s] = sum(fewest[bounds[s]:bounds[s+1]])
+		}
+		groups, err = groupsOf(fewest[:len(bounds)-1], q, LeastTrials)
+	}
 	if err != nil {
 		return nil, err
 	}
-	bounds := make([]int, groups+1)
-	for g := range bounds {
-		bounds[g] = g * rounds / groups
+	units := len(bounds) - 1
+	for g := range groups + 1 {
+		bounds[g] = bounds[g*units/groups]
 	}
-	if byStart := boundsOf(o.Starts); groups < rounds && len(byStart) > 2 {
-		bounds = byStart
-	}
-	if len(bounds)-1 < rounds {
+	if bounds = bounds[:groups+1]; groups < rounds {
 		o.Starts = nil
 	}
 	d, o.Hidden = make([]float64, len(bounds)-1), 0

@@ -153,7 +153,7 @@ func TestSpreadByStart(t *testing.T) {
 // If rounds are pooled for a quantile, the rounds of a start form one group.
 func TestStartsPooled(t *testing.T) {
 	h := func(slow float64) iotax.Histogram {
-		return iotax.Histogram{Bins: []iotax.Bin{{Value: 1e-3, Count: 1950}, {Value: slow * .99, Count: 20}, {Value: slow, Count: 30}}}
+		return iotax.Histogram{Bins: []iotax.Bin{{Value: 1e-3, Count: 2535}, {Value: slow * .99, Count: 26}, {Value: slow, Count: 39}}}
 	}
 	var base, target []iotax.Histogram
 	var starts []int
@@ -170,6 +170,27 @@ func TestStartsPooled(t *testing.T) {
 	for s, x := range d {
 		if want := -math.Log(1 + .1*float64(s%2)); math.Abs(x-want) > .02 {
 			t.Errorf("start %d: %v, expected about %v", s+1, x, want)
+		}
+	}
+}
+
+// Short starts are pooled, too: with one round in each start, the groups are those of rounds without starts.
+func TestShortStartsPooled(t *testing.T) {
+	r := rand.New(rand.NewPCG(23, 6))
+	base, target := rounds(r, 30, 2_500, .5, .02, .8) // 25 I/Os beyond p99 in each round
+	tails := [2][]Tail{Tails(base, .99), Tails(target, .99)}
+	want, err := PairTails(tails, .99, &Options{})
+	if err != nil || len(want) != 7 {
+		t.Fatalf("%d groups of rounds, %v", len(want), err)
+	}
+	for per, groups := range map[int]int{1: 7, 2: 7, 3: 6, 5: 6, 15: 2} {
+		o := Options{}
+		for i := range base {
+			o.Starts = append(o.Starts, 1+i/per)
+		}
+		d, err := PairTails(tails, .99, &o)
+		if err != nil || len(d) != groups || o.Starts != nil || per == 1 && !slices.Equal(d, want) {
+			t.Errorf("%d rounds per start: %d groups, starts %v, %v", per, len(d), o.Starts, err)
 		}
 	}
 }
