@@ -143,6 +143,7 @@ var (
 	LeftBehind          = rule("left-behind")
 	RunFailed           = rule("run-failed")
 	RunnerDied          = rule("runner-died")
+	AnotherRun          = rule("another-run")
 	ConnectionRemade    = rule("connection-remade")
 	ServerDied          = rule("server-died")
 	CloneNotFast        = rule("clone-not-fast")

@@ -190,7 +190,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	if o.Resume != nil {
 		// The resumed run finds the other findings again if they still apply. Its plan no longer shows that fio would run
 		// jobs at the same time.
-		run.Findings = mergeFindings(findings(run, rules.LeftBehind, rules.JobsRunAlone), o.Findings)
+		run.Findings = mergeFindings(findings(run, rules.LeftBehind, rules.JobsRunAlone, rules.AnotherRun), o.Findings)
 	}
 	if err = r.open(ctx, run, o.KeepGoing || p.Measure.KeepGoing); err == nil {
 		setup, opened = d.Now().Sub(from), true

@@ -470,9 +470,9 @@ func TestResumeKeepsFindings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first.Findings = []iotax.Finding{{Rule: "left-behind"}, {Rule: "stopped-early"}, {Rule: "jobs-run-alone"}}
+	first.Findings = []iotax.Finding{{Rule: "left-behind"}, {Rule: "stopped-early"}, {Rule: "jobs-run-alone"}, {Rule: "another-run"}}
 	again, err := Run(t.Context(), p, w.deps(), Options{Resume: first, Trials: w.saved, Findings: first.Findings[:1]})
-	if err != nil || !slices.Equal(again.Findings, []iotax.Finding{first.Findings[0], first.Findings[2]}) {
+	if err != nil || !slices.Equal(again.Findings, []iotax.Finding{first.Findings[0], first.Findings[2], first.Findings[3]}) {
 		t.Errorf("%v, %+v", err, again.Findings)
 	}
 }

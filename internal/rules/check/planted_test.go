@@ -46,6 +46,7 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"no-governor", "CPUs without cpufreq, and with other governors", "internal/probe", "TestGovernorThatIsNotThere"},
 	{"clone-not-fast", "a VM manager that copies the second volume too; qemu-img, which makes an overlay", "internal/workload", "TestImage"},
 	{"server-died", "an NBD export that is killed; one that is ended", "internal/volume", "TestNBD"},
+	{"another-run", "a run of another process that is active during a trial; one that has ended", "internal/run/wired", "TestAnotherRun"},
 	{"left-behind", "a share that hangs, a guest that dies", "internal/run", "TestHungShareDoesNotHoldUpTheRest"},
 }
 

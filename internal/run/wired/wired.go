@@ -45,6 +45,7 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 		debug.SetGCPercent(25) // from now on, use less memory at the cost of more garbage collection
 	})
 	shared := new(workload.Shared)
+	others := saved.Others{} // active at the end of a trial
 	return run.Deps{
 		Host: here,
 		Open: func(ctx context.Context, m plan.Machine, on iotax.Machine, devices []iotax.Device) (iotax.Machine, error) {
@@ -70,10 +71,14 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 		Evict:       probe.EvictOn,
 		Governor:    func(want string) (func() error, []iotax.Finding, error) { return probe.SetGovernor(want, work) },
 		Check:       check.Trial,
-		Review:      check.Run, ReviewValues: check.RunValues(), ReviewFacts: check.RunFacts,
+		Review: func(r *iotax.Run, trials []*iotax.Trial) []iotax.Finding {
+			return append(check.Run(r, trials), others.Findings()...)
+		},
+		ReviewValues: check.RunValues(), ReviewFacts: check.RunFacts,
 		Begin: func(ctx context.Context, r *iotax.Run) error { return db.Create(ctx, saved.Sign(r)) },
 		Save: func(ctx context.Context, t *iotax.Trial) error {
 			secret.Hide(t)
+			others.Look()
 			return db.Append(ctx, t)
 		},
 		Update: func(ctx context.Context, r *iotax.Run) error { return db.Update(ctx, saved.Sign(r)) },
