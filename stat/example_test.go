@@ -51,24 +51,28 @@ func ExampleJudge() {
 func ExampleQuantile() {
 	first := iotax.Histogram{Unit: "s", Bins: []iotax.Bin{{Value: 80e-6, Count: 9_000}, {Value: 900e-6, Count: 50}}}
 	second := iotax.Histogram{Unit: "s", Bins: []iotax.Bin{{Value: 90e-6, Count: 9_000}, {Value: 900e-6, Count: 150}}}
-	v, ok := stat.Quantile(stat.Merge(first, second), 0.99)
+	v, ok := stat.Quantile(stat.Add(first, second), 0.99)
 	fmt.Printf("%.0f µs, quotable %v\n", v*1e6, ok)
 	// Output: 900 µs, quotable true
 }
 
-func ExampleQuantileRatio() {
+func ExamplePairTails() {
 	// On the target, about 2 % of the I/Os take 10 ms. On the baseline, about 0.5 % do.
 	var baseline, target []iotax.Histogram
 	for round := range uint64(8) {
 		baseline = append(baseline, iotax.Histogram{Bins: []iotax.Bin{{Value: 100e-6, Count: 20_000}, {Value: 10e-3, Count: 100 + round}}})
 		target = append(target, iotax.Histogram{Bins: []iotax.Bin{{Value: 100e-6, Count: 20_000}, {Value: 10e-3, Count: 400 + round}}})
 	}
-	for _, q := range []float64{.5, .99} {
-		e, err := stat.QuantileRatio(baseline, target, q, stat.Options{})
+	for _, q := range []float64{.5, .99, .9999} {
+		var o stat.Options
+		d, err := stat.PairTails([2][]stat.Tail{stat.Tails(baseline, q), stat.Tails(target, q)}, q, &o)
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		e, err := stat.Estimate(d, o)
 		fmt.Printf("%s: %.3f [%.3f, %.3f] %v %v\n", stat.QuantileName(q), e.Estimate, e.Lo, e.Hi, stat.Judge(e.Interval, 0.05), err)
 	}
-	_, err := stat.QuantileRatio(baseline, target, .9999, stat.Options{})
-	fmt.Println(err)
 	// Output:
 	// p50: 1.000 [0.984, 1.016] equivalent <nil>
 	// p99: 0.010 [0.010, 0.010] worse <nil>

@@ -14,22 +14,8 @@ const MinBeyond = 100
 // HistogramError is the maximum relative error of a quantile from fio's json+ bins.
 const HistogramError = 1.0 / 128
 
-// Merge returns the sum of histograms of the same quantity. Use it to compute a quantile over several trials, because
-// percentiles of single trials must not be averaged. The result has the name and unit of the first histogram. It is
-// empty if hs is empty. Merge does not modify hs.
-func Merge(hs ...iotax.Histogram) iotax.Histogram {
-	var out iotax.Histogram
-	if len(hs) == 0 {
-		return out
-	}
-	out.Name, out.Unit = hs[0].Name, hs[0].Unit
-	for _, h := range hs {
-		out = Add(out, h)
-	}
-	return out
-}
-
-// Add returns the sum of a and b. The bins of a must be in ascending order of their values. Add may modify them, so the
+// Add returns the sum of a and b, histograms of the same quantity. Use it to compute a quantile over several trials,
+// because percentiles of single trials must not be averaged. The bins of a must be in ascending order of their values. Add may modify them, so the
 // caller must not use a afterwards.
 func Add(a, b iotax.Histogram) iotax.Histogram {
 	bins, sum := b.Bins, a.Bins

@@ -103,7 +103,7 @@ func (p *Pairing) Sides(baseline, target string) (values [2][]float64, tails [2]
 }
 
 // Interval returns the interval of the ratio of the target to the baseline, and the number of valid rounds. It
-// computes the interval like QuantileRatio for a quantile of histograms, and like Ratio otherwise.
+// computes the interval from PairTails for a quantile of histograms, and like Ratio otherwise.
 func (p *Pairing) Interval(baseline, target string, o Options) (i Interval, rounds int, err error) {
 	d, rounds, err := p.logRatios(baseline, target, &o)
 	if err != nil {

@@ -38,30 +38,6 @@ func (e *TooFewBeyond) Hint(trial time.Duration) string {
 // QuantileName returns the name of a quantile: "p99.9" for 0.999.
 func QuantileName(q float64) string { return "p" + strconv.FormatFloat(100*q, 'g', 6, 64) }
 
-// QuantileRatio estimates the ratio between a latency quantile of a target and of the baseline. baseline[i] and
-// target[i] are from the i-th valid round. The result is oriented: 2 means half the latency.
-//
-// If each trial has MinBeyond I/Os beyond the quantile, QuantileRatio uses one log ratio of quantiles per round.
-// Otherwise it pools successive rounds into groups of about equal size. It forms as many groups as possible in which
-// both sides have MinBeyond I/Os beyond the quantile, but at least LeastTrials groups. With several starts, it pools
-// successive starts instead. Each group contributes one log ratio of the quantiles of the merged histograms, as a batch of a
-// queueing simulation does (Seila 1982, A batching approach to quantile estimation). N is the number of groups.
-// QuantileRatio returns a *TooFewBeyond if the number of groups times the smallest number of I/Os beyond the quantile
-// in a group is less than MinBeyond. With fewer than o.Least groups, the result has an estimate and no bounds.
-//
-// Latencies within a trial may have any distribution and correlation. The result is the ratio of the geometric means of
-// the groups' quantiles. If trials differ much (in their state, or in the number of stalls), it is not the ratio of the
-// quantiles of all I/Os together, unless the trials of both sides differ in the same way.
-//
-// The unknown position of the quantile within its bin widens the interval on both ends (see logQuantile).
-func QuantileRatio(baseline, target []iotax.Histogram, q float64, o Options) (Effect, error) {
-	d, err := PairTails([2][]Tail{Tails(baseline, q), Tails(target, q)}, q, &o)
-	if err != nil {
-		return noEffect(len(d)), err
-	}
-	return Estimate(d, o)
-}
-
 // A Tail contains the data of a trial for the ratio of a quantile.
 type Tail struct {
 	Log    float64 // logarithm of the quantile of the trial, even with fewer than MinBeyond I/Os beyond it; NaN if the quantile is not positive
@@ -112,9 +88,24 @@ func Tails(hs []iotax.Histogram, q float64) []Tail {
 // beyond returns how many of n I/Os are beyond the quantile, in the nearer tail.
 func beyond(n, q float64) float64 { return math.Min(1-q, q) * n * (1 + 1e-12) } // the factor makes 0.1·1000 exactly 100
 
-// PairTails returns the log ratios that QuantileRatio uses, one per group of rounds. It sets o.Hidden, and clears
-// o.Starts if it pools rounds. It does not divide a start (o.Starts) between groups, because the state of one start must
-// not count several times.
+// PairTails returns the log ratios between a latency quantile of a target and of the baseline, for Estimate. They are
+// oriented: a positive one means that the target has the smaller latency. tails contains the baseline at index 0 and the
+// target at index 1, one tail for each valid round.
+//
+// If each trial has MinBeyond I/Os beyond the quantile, PairTails returns one log ratio per round. Otherwise it pools
+// successive rounds into groups of about equal size, and clears o.Starts. It forms as many groups as possible in which
+// both sides have MinBeyond I/Os beyond the quantile, but at least LeastTrials groups. With several starts (o.Starts), it
+// pools successive starts instead, because the state of one start must not count several times. Each group contributes
+// one log ratio of the quantiles of the merged histograms, as a batch of a queueing simulation does (Seila 1982, A
+// batching approach to quantile estimation). PairTails returns a *TooFewBeyond if the number of groups times the
+// smallest number of I/Os beyond the quantile in a group is less than MinBeyond.
+//
+// Latencies within a trial may have any distribution and correlation. The mean of the log ratios is that of the geometric
+// means of the groups' quantiles. If trials differ much (in their state, or in the number of stalls), it is not the ratio
+// of the quantiles of all I/Os together, unless the trials of both sides differ in the same way.
+//
+// PairTails sets o.Hidden to the mean error from the unknown position of the quantiles within their bins (see
+// logQuantile).
 func PairTails(tails [2][]Tail, q float64, o *Options) (d []float64, err error) {
 	baseline, target := tails[0], tails[1]
 	if len(baseline) != len(target) {

@@ -49,6 +49,15 @@ func rounds(r *rand.Rand, rounds, n int, sigma, noise, ratio float64) (b, t []io
 	return b, t
 }
 
+// quantileRatio returns the effect of a quantile of the histograms.
+func quantileRatio(baseline, target []iotax.Histogram, q float64, o Options) (Effect, error) {
+	d, err := PairTails([2][]Tail{Tails(baseline, q), Tails(target, q)}, q, &o)
+	if err != nil {
+		return noEffect(len(d)), err
+	}
+	return Estimate(d, o)
+}
+
 func TestQuantileRatio(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct {
@@ -64,14 +73,14 @@ func TestQuantileRatio(t *testing.T) {
 		{.1, .8, 8, 1000, 8},      // the nearer tail is the lower one
 	} {
 		base, target := rounds(r, c.rounds, c.n, .5, .02, c.ratio)
-		e, err := QuantileRatio(base, target, c.q, Options{Alpha: 1e-4}) // with such a small alpha, a sound interval almost always contains the ratio
+		e, err := quantileRatio(base, target, c.q, Options{Alpha: 1e-4}) // with such a small alpha, a sound interval almost always contains the ratio
 		if err != nil || e.N != c.groups || !e.Contains(c.ratio) || math.Abs(math.Log(e.Estimate/c.ratio)) > .1 {
 			t.Errorf("%s of %d rounds of %d: %+v, %v", QuantileName(c.q), c.rounds, c.n, e, err)
 		}
 		if p := e.P; (p < 1e-4) != !e.Contains(1) {
 			t.Errorf("%s: p %v, interval [%v, %v]", QuantileName(c.q), p, e.Lo, e.Hi)
 		}
-		swapped, err := QuantileRatio(target, base, c.q, Options{Alpha: 1e-4})
+		swapped, err := quantileRatio(target, base, c.q, Options{Alpha: 1e-4})
 		if err != nil || math.Abs(math.Log(swapped.Lo*e.Hi)) > 1e-9 || math.Abs(math.Log(swapped.Estimate*e.Estimate)) > 1e-9 {
 			t.Errorf("%s: [%v, %v] turned round is [%v, %v], %v", QuantileName(c.q), e.Lo, e.Hi, swapped.Lo, swapped.Hi, err)
 		}
@@ -82,7 +91,7 @@ func TestQuantileRatio(t *testing.T) {
 // apart from the interpolation within bins.
 func TestQuantileRatioIsEstimate(t *testing.T) {
 	base, target := rounds(rand.New(rand.NewPCG(3, 4)), 8, 20_000, .5, .1, .7)
-	e, err := QuantileRatio(base, target, .99, Options{})
+	e, err := quantileRatio(base, target, .99, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +125,7 @@ func TestTooFewBeyond(t *testing.T) {
 		{.5, 8, 0, TooFewBeyond{.5, 0, 100, math.Inf(1)}},
 	} {
 		base, target := rounds(r, c.rounds, c.n, .5, 0, 1)
-		_, err := QuantileRatio(base, target, c.q, Options{})
+		_, err := quantileRatio(base, target, c.q, Options{})
 		got, ok := errors.AsType[*TooFewBeyond](err)
 		if !ok || got.Have != c.want.Have || got.Need != c.want.Need ||
 			!(got.Longer == c.want.Longer || math.Abs(got.Longer-c.want.Longer) < 1e-9) {
@@ -127,7 +136,7 @@ func TestTooFewBeyond(t *testing.T) {
 			continue
 		}
 		base, target = rounds(r, c.rounds, int(math.Ceil(float64(c.n)*got.Longer)), .5, 0, 1)
-		if e, err := QuantileRatio(base, target, c.q, Options{}); err != nil || e.N < min(c.rounds, LeastTrials) {
+		if e, err := quantileRatio(base, target, c.q, Options{}); err != nil || e.N < min(c.rounds, LeastTrials) {
 			t.Errorf("%s of %d rounds: trials as long as the error asks for have %+v, %v", QuantileName(c.q), c.rounds, e, err)
 		}
 	}
@@ -142,13 +151,13 @@ func TestTooFewBeyond(t *testing.T) {
 func TestQuantileRatioWithinOneBin(t *testing.T) {
 	one := slices.Repeat([]iotax.Histogram{histogramOf(map[float64]uint64{fioBin(100_100): 50_000})}, 8)
 	for _, q := range []float64{.5, .99} {
-		e, err := QuantileRatio(one, one, q, Options{})
+		e, err := quantileRatio(one, one, q, Options{})
 		if err != nil || e.Lo > 100./101 || e.Hi < 101./100 || e.Hi > 1.02 || e.P < .99 {
 			t.Errorf("%s: %+v, %v", QuantileName(q), e, err)
 		}
 	}
 	next := slices.Repeat([]iotax.Histogram{histogramOf(map[float64]uint64{fioBin(101_100): 50_000})}, 8)
-	if e, err := QuantileRatio(one, next, .5, Options{}); err != nil || !e.Contains(1) || e.P < .99 {
+	if e, err := quantileRatio(one, next, .5, Options{}); err != nil || !e.Contains(1) || e.P < .99 {
 		t.Errorf("neighbouring bins: %+v, %v", e, err)
 	}
 }
@@ -156,9 +165,9 @@ func TestQuantileRatioWithinOneBin(t *testing.T) {
 func TestQuantileRatioErrors(t *testing.T) {
 	h := []iotax.Histogram{histogramOf(map[float64]uint64{0: 1000})}
 	for name, err := range map[string]error{
-		"unpaired": second(QuantileRatio(h, nil, .5, Options{})), "none": second(QuantileRatio(nil, nil, .5, Options{})),
-		"maximum": second(QuantileRatio(h, h, 1, Options{})), "NaN": second(QuantileRatio(h, h, math.NaN(), Options{})),
-		"zero": second(QuantileRatio(h, h, .5, Options{})), "alpha": second(QuantileRatio(h, h, .5, Options{Alpha: 2})),
+		"unpaired": second(quantileRatio(h, nil, .5, Options{})), "none": second(quantileRatio(nil, nil, .5, Options{})),
+		"maximum": second(quantileRatio(h, h, 1, Options{})), "NaN": second(quantileRatio(h, h, math.NaN(), Options{})),
+		"zero": second(quantileRatio(h, h, .5, Options{})), "alpha": second(quantileRatio(h, h, .5, Options{Alpha: 2})),
 	} {
 		if err == nil || errors.As(err, new(*TooFewBeyond)) {
 			t.Errorf("%s: %v", name, err)
@@ -174,7 +183,7 @@ func BenchmarkQuantileRatio(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := QuantileRatio(base, target, .99, Options{}); err != nil {
+				if _, err := quantileRatio(base, target, .99, Options{}); err != nil {
 					b.Fatal(err)
 				}
 			}

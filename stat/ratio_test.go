@@ -451,7 +451,7 @@ func BenchmarkStudy100x30(b *testing.B) {
 			judge(Estimate(d, o))
 			_ = Median(target[c])
 			for _, q := range []float64{.99, .999} {
-				judge(QuantileRatio(hs[c][0], hs[c][1], q, o))
+				judge(quantileRatio(hs[c][0], hs[c][1], q, o))
 			}
 		}
 		Holm(p)

@@ -231,9 +231,9 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// The merged histogram counts all observations in ascending bins. At least the share q of the observations is at or
+// The sum of histograms counts all observations in ascending bins. At least the share q of the observations is at or
 // below its q quantile.
-func TestMerge(t *testing.T) {
+func TestAdd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var hs []iotax.Histogram
 		var all []float64
@@ -251,7 +251,10 @@ func TestMerge(t *testing.T) {
 			}
 			hs = append(hs, h)
 		}
-		m := Merge(hs...)
+		var m iotax.Histogram
+		for _, h := range hs {
+			m = Add(m, h)
+		}
 		var n uint64
 		for i, b := range m.Bins {
 			n += b.Count

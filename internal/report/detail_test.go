@@ -20,11 +20,12 @@ func TestDistributions(t *testing.T) {
 		t.Fatalf("%d distributions", len(ds))
 	}
 	for _, c := range ds[0].Cells {
-		var hs []iotax.Histogram
+		var h iotax.Histogram
 		for _, tr := range trials[Cell{c.Target, r.Sections[0].Workload}] {
-			hs = append(hs, tr.Histograms...)
+			for _, x := range tr.Histograms {
+				h = stat.Add(h, x)
+			}
 		}
-		h := stat.Merge(hs...)
 		for i, q := range c.Quantiles {
 			if i > 0 && (q.Q < c.Quantiles[i-1].Q || q.Value < c.Quantiles[i-1].Value) {
 				t.Fatalf("%s: not ascending at %d: %v", c.Target, i, c.Quantiles)
