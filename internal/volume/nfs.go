@@ -130,12 +130,12 @@ func (s *NFSSpec) options(host, client string, port int) string {
 }
 
 // ganeshaConf is the configuration of NFS-Ganesha: NFSv4 on the loopback interface and one export. Its verbs are the
-// port, the recovery directory and the exported directory. It disables the grace period, because no client has
-// locks of an earlier server to reclaim.
+// port, the recovery directory, the exported directory, and whether clients need a privileged port. It disables the grace
+// period, because no client has locks of an earlier server to reclaim.
 const ganeshaConf = `NFS_CORE_PARAM { NFS_Port = %d; Bind_addr = 127.0.0.1; Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; }
 NFSV4 { Graceless = true; Minor_Versions = 0,1,2; RecoveryBackend = fs; RecoveryRoot = "%s"; Only_Numeric_Owners = true; }
 NFS_KRB5 { Active_krb5 = false; }
-EXPORT { Export_Id = 1; Path = "%s"; Pseudo = /iotax; Access_Type = RW; Squash = No_Root_Squash; SecType = sys; Protocols = 4; Transports = TCP; FSAL { Name = VFS; } }
+EXPORT { Export_Id = 1; Path = "%s"; Pseudo = /iotax; Access_Type = RW; Squash = No_Root_Squash; PrivilegedPort = %t; SecType = sys; Protocols = 4; Transports = TCP; FSAL { Name = VFS; } }
 LOG { Default_Log_Level = EVENT; }
 `
 
@@ -262,7 +262,7 @@ const serving = time.Minute
 
 func (n *nfs) serveAt(ctx context.Context, dir string) error {
 	e := n.env
-	conf := fmt.Sprintf(ganeshaConf, n.port, dir, n.path)
+	conf := fmt.Sprintf(ganeshaConf, n.port, dir, n.path, n.env.here)
 	if err := errors.Join(os.RemoveAll(dir+"/log"), os.WriteFile(dir+"/conf", []byte(conf), 0o600)); err != nil {
 		return err
 	}
@@ -362,7 +362,7 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	p.Durability = iotax.Weakest(p.Durability, n.env.Of.Durability)
 	maps.Copy(p.Facts, map[string]string{
 		"of": n.spec.OfTarget, iotax.FactShareType: "nfs", "nfs.server": "NFS-Ganesha " + n.version(), "nfs.port": strconv.Itoa(n.port),
-		"nfs.config": strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(ganeshaConf, n.port, "…", n.path)), "\n", " "),
+		"nfs.config": strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(ganeshaConf, n.port, "…", n.path, n.env.here)), "\n", " "),
 		// The server uses its host's page cache, whatever the client requests.
 		iotax.FactHostDirect: "no",
 	})

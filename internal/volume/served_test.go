@@ -3,8 +3,10 @@ package volume
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -371,7 +373,7 @@ func existingServer(t *testing.T) (dir string, port int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf := fmt.Sprintf(ganeshaConf, port, work, dir+"/rw")
+	conf := fmt.Sprintf(ganeshaConf, port, work, dir+"/rw", false)
 	conf = strings.Replace(conf, "Pseudo = /iotax", "Pseudo = /rw", 1)
 	_, export, _ := strings.Cut(conf, "EXPORT {")
 	export, _, _ = strings.Cut(export, "\n")
@@ -610,4 +612,46 @@ func TestSSHFSIsConfined(t *testing.T) {
 	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
 		t.Error(err)
 	}
+}
+
+// A client on an unprivileged port, as of another user of this host, cannot use an export that this host mounts.
+func TestNFSNeedsPrivilegedPort(t *testing.T) {
+	needs(t, "ganesha.nfsd")
+	v, err := Prepare(t.Context(), plan.Target{Name: "export", On: plan.Host, Kind: "nfs", Spec: nfsSpec(func(*NFSSpec) {})}, Env{Host: here, ID: "t0", Of: hostDir(t), WorkDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := fmt.Sprintf("127.0.0.1:%d", v.(*nfs).port)
+	if got := lookUp(t, server, 0); got == 0 {
+		t.Error("the export accepts an unprivileged port")
+	}
+	const privileged = 600
+	if got := lookUp(t, server, privileged); got != 0 {
+		t.Errorf("with a privileged port: status %d", got)
+	}
+	if err := v.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// lookUp sends the NFSv4 operations PUTROOTFH and LOOKUP of the export to a server, as root, and returns the status.
+func lookUp(t *testing.T, server string, from int) uint32 {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: from}, Timeout: time.Minute}
+	c, err := d.DialContext(t.Context(), "tcp", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const call, version, nfsProgram, compound, authSys, putRoot, lookup = 0, 2, 100003, 1, 1, 24, 15
+	var b []byte
+	for _, x := range []uint32{1, call, version, nfsProgram, 4, compound, authSys, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, putRoot, lookup, uint32(len("iotax"))} {
+		b = binary.BigEndian.AppendUint32(b, x)
+	}
+	b = append(b, "iotax\x00\x00\x00"...)
+	answer := make([]byte, 32)
+	_, err = c.Write(append(binary.BigEndian.AppendUint32(nil, 1<<31|uint32(len(b))), b...))
+	if _, rerr := io.ReadFull(c, answer); err != nil || rerr != nil {
+		t.Fatal(err, rerr)
+	}
+	return binary.BigEndian.Uint32(answer[28:])
 }

@@ -87,6 +87,8 @@ type Env struct {
 	Note    func(format string, args ...any) // prints a message for the user; may be nil
 
 	WorkDir string // directory of the run on Host for configuration and logs of servers; "" means the directory of Of
+
+	here bool // the target's machine is this host
 }
 
 var goodID = regexp.MustCompile(`^[a-z0-9-]{1,12}$`)
@@ -110,6 +112,7 @@ func Prepare(ctx context.Context, t plan.Target, e Env) (iotax.Volume, error) {
 			}
 			return nil, e
 		}
+		e.here = t.On == plan.Host
 		v, err := k.Prepare(ctx, t.Spec, e)
 		if err != nil {
 			return nil, err
