@@ -102,23 +102,12 @@ func (b *builder) measure(e expect.Expectation, base, target string) Expected {
 	if e.OfBaseline {
 		x.from = base
 	}
-	var values [2][]float64
-	var tails [2][]stat.Tail
-	pairs := pairDots(b.dots(Cell{x.from, e.Workload}, e.Metric), b.dots(Cell{target, e.Workload}, e.Metric), false)
-	for _, pair := range pairs {
-		x.rounds++
-		for side, dot := range pair {
-			values[side] = append(values[side], dot.Value)
-			if dot.tail != nil {
-				tails[side] = append(tails[side], *dot.tail)
-			}
-		}
-	}
+	p := PairDots(b.dots(Cell{x.from, e.Workload}, e.Metric), b.dots(Cell{target, e.Workload}, e.Metric), false)
 	var err error
 	o := b.Options()
-	o.Starts = startsOf(pairs)
-	x.Value, err = e.Interval(values, tails, o)
-	short := len(tails[1]) < x.rounds && slices.ContainsFunc(slices.Concat(values[0], values[1]), math.IsNaN)
+	x.rounds, o.Starts = len(p.Starts), p.Starts
+	x.Value, err = e.Interval(p.Values, p.tails, o)
+	short := len(p.tails[1]) < x.rounds && slices.ContainsFunc(slices.Concat(p.Values[0], p.Values[1]), math.IsNaN)
 	switch {
 	case x.rounds == 0:
 		x.Why = "not measured"

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 
 	"iotax"
 	"iotax/internal/metric"
@@ -12,31 +13,25 @@ import (
 // choose replaces the headline metrics of all workloads with the requested metrics, if any are requested. It returns an
 // error for a requested metric that no workload has.
 func (b *builder) choose() error {
-	missing := map[string]bool{}
-	var all []metric.Metric
-	for _, name := range b.metrics {
-		missing[name] = true
+	if len(b.metrics) == 0 {
+		return nil
 	}
+	var all []metric.Metric
+	missing := slices.Clone(b.metrics)
 	for i := range b.workloads {
 		w := &b.workloads[i]
-		if len(b.metrics) == 0 {
-			break
-		}
 		has := b.measured(w.Name)
 		all = append(all, has...)
-		w.Metrics = nil
+		w.Metrics, w.Chosen = nil, true
 		for _, name := range b.metrics {
 			if m, ok := metric.Find(has, name); ok {
 				w.Metrics = append(w.Metrics, m.Name)
-				delete(missing, name)
+				missing = slices.DeleteFunc(missing, func(n string) bool { return n == name })
 			}
 		}
-		w.Chosen = true
 	}
-	for _, name := range b.metrics {
-		if missing[name] {
-			return metric.Unknown("report "+b.Run.ID, name, all)
-		}
+	if len(missing) > 0 {
+		return metric.Unknown("report "+b.Run.ID, missing[0], all)
 	}
 	return nil
 }
@@ -73,20 +68,6 @@ func Logs(xs []float64) []float64 {
 	return out
 }
 
-// PairDots returns the values of two rows, paired by round. Both slices must be ordered by round. Discarded rounds are
-// included only if discarded is set.
-func PairDots(base, target []Dot, discarded bool) (bs, xs []float64) {
-	pairs := pairDots(base, target, discarded)
-	bs, xs = make([]float64, len(pairs)), make([]float64, len(pairs))
-	for i, p := range pairs {
-		bs[i], xs[i] = p[0].Value, p[1].Value
-	}
-	return bs, xs
-}
-
-// PairStarts returns the start index of each pair that PairDots returns without discarded rounds.
-func PairStarts(base, target []Dot) []int { return startsOf(pairDots(base, target, false)) }
-
 // BinError returns the maximum error of the logarithm of a ratio of two values of a metric. It is 0 unless the metric
 // is a quantile: its values are those of the bins of a histogram.
 func BinError(metric string) float64 {
@@ -108,33 +89,22 @@ func (s *Section) RatioOf(base, target []Dot, o stat.Options) (stat.Interval, er
 
 // logRatios returns the log ratios of target to base (see stat.LogRatios), and sets o.Starts and o.Hidden.
 func (s *Section) logRatios(base, target []Dot, discarded bool, o *stat.Options) ([]float64, error) {
-	var values [2][]float64
-	var tails [2][]stat.Tail
-	pairs := pairDots(base, target, discarded)
-	for _, pair := range pairs {
-		for side, dot := range pair {
-			values[side] = append(values[side], dot.Value)
-			if dot.tail != nil {
-				tails[side] = append(tails[side], *dot.tail)
-			}
-		}
-	}
-	o.Starts = startsOf(pairs)
+	p := PairDots(base, target, discarded)
+	o.Starts = p.Starts
 	_, q, _ := iotax.Quantile(s.Metric)
-	return stat.LogRatios(values, tails, q, s.Better, o)
+	return stat.LogRatios(p.Values, p.tails, q, s.Better, o)
 }
 
-// startsOf returns the start index of each pair's target trial.
-func startsOf(pairs [][2]*Dot) []int {
-	out := make([]int, len(pairs))
-	for i, p := range pairs {
-		out[i] = p[1].Start
-	}
-	return out
+// Pairs contains the trials of two rows, paired by round.
+type Pairs struct {
+	Values [2][]float64   // of the reference and of the target
+	Starts []int          // start index of the target's trial
+	tails  [2][]stat.Tail // only of trials with a histogram
 }
 
-func pairDots(base, target []Dot, discarded bool) [][2]*Dot {
-	pairs := make([][2]*Dot, 0, len(target))
+// PairDots pairs the trials of two rows. Both slices must be ordered by round. Discarded rounds are included only if
+// discarded is set.
+func PairDots(base, target []Dot, discarded bool) (p Pairs) {
 	for i, j := 0, 0; i < len(base) && j < len(target); {
 		switch b, t := &base[i], &target[j]; {
 		case b.Round < t.Round || i+1 < len(base) && base[i+1].Round == b.Round:
@@ -142,11 +112,18 @@ func pairDots(base, target []Dot, discarded bool) [][2]*Dot {
 		case t.Round < b.Round || j+1 < len(target) && target[j+1].Round == t.Round:
 			j++
 		default:
-			if discarded || !b.Discarded && !t.Discarded {
-				pairs = append(pairs, [2]*Dot{b, t})
-			}
 			i, j = i+1, j+1
+			if !discarded && (b.Discarded || t.Discarded) {
+				continue
+			}
+			p.Starts = append(p.Starts, t.Start)
+			for side, dot := range []*Dot{b, t} {
+				p.Values[side] = append(p.Values[side], dot.Value)
+				if dot.tail != nil {
+					p.tails[side] = append(p.tails[side], *dot.tail)
+				}
+			}
 		}
 	}
-	return pairs
+	return p
 }

@@ -613,31 +613,17 @@ func (b *builder) change(s *Section, base, r *Row, discarded bool) (*stat.Effect
 	return &c, func(ratio float64) float64 { return stat.ChangeP(lx, ly, ratio, o) }, nil
 }
 
-// Baseline returns the row of the baseline, or nil.
-func (s *Section) Baseline() *Row {
-	for i := range s.Rows {
-		if s.Rows[i].Baseline {
-			return &s.Rows[i]
-		}
-	}
-	return nil
-}
-
 // spreadBaseline replaces the verdict of each row that cannot be compared with its reference: either row is invalid or
 // has too many discarded trials, or their durabilities differ.
 func (b *builder) spreadBaseline(s *Section) {
-	info := func(name string) iotax.TargetInfo {
-		i := slices.IndexFunc(b.targets, func(t iotax.TargetInfo) bool { return t.Name == name })
-		return b.targets[i]
-	}
 	for i := range s.Rows {
 		r := &s.Rows[i]
 		base := s.Row(r.Against)
 		if base == nil || r.Verdict == stat.NoResult {
 			continue
 		}
-		bd := info(base.Target).Durability
-		if d := info(r.Target).Durability; d != bd && d != "" && bd != "" {
+		bd := b.Target(base.Target).Durability
+		if d := b.Target(r.Target).Durability; d != bd && d != "" && bd != "" {
 			r.Verdict = stat.NotRanked
 			b.note(r, rules.DurabilityDiffers.Found(iotax.AboutTarget(r.Target), "what a flush promises here (%s) is not what it promises on %s (%s)", d, base.Target, bd), Item{Cells: []Cell{{Target: r.Target}}})
 		}

@@ -386,12 +386,12 @@ func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (d
 		if v, _ := s.unfit(bases[i]); v != stat.NoVerdict {
 			return d, starts
 		}
-		bs, xs := report.PairDots(s.rows[bases[i]].Dots, s.rows[keys[i]].Dots, false)
-		ratios, err := stat.Pair(bs, xs, better)
+		p := report.PairDots(s.rows[bases[i]].Dots, s.rows[keys[i]].Dots, false)
+		ratios, err := stat.Pair(p.Values[0], p.Values[1], better)
 		if err != nil {
 			return d, starts // a value is not positive and finite, so there is no ratio
 		}
-		d[i], starts[i] = ratios, report.PairStarts(s.rows[bases[i]].Dots, s.rows[keys[i]].Dots)
+		d[i], starts[i] = ratios, p.Starts
 	}
 	if sides[0].durability(base.Target) != sides[1].durability(base.Target) || sides[0].emulated[base.Target] != sides[1].emulated[base.Target] ||
 		unlike(sides[0].work(bases[0]), sides[1].work(bases[1]), c.Letter) != "" {

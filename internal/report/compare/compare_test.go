@@ -93,11 +93,11 @@ func TestPairDots(t *testing.T) {
 	run, trials := reporttest.Fixture()
 	r := report.New(run, trials)
 	for _, s := range r.Sections {
-		base := s.Baseline()
+		base := s.Row(r.Baseline)
 		for _, row := range s.Rows {
 			wb, wx, _ := stat.Pairs(stat.SetAside(trials), s.Workload, s.Metric, base.Target, row.Target)
-			if bs, xs := report.PairDots(base.Dots, row.Dots, false); !slices.Equal(bs, wb) || !slices.Equal(xs, wx) {
-				t.Errorf("%s / %s: %v %v, stat.Pairs has %v %v", row.Target, s.Workload, bs, xs, wb, wx)
+			if p := report.PairDots(base.Dots, row.Dots, false); !slices.Equal(p.Values[0], wb) || !slices.Equal(p.Values[1], wx) {
+				t.Errorf("%s / %s: %v %v, stat.Pairs has %v %v", row.Target, s.Workload, p.Values[0], p.Values[1], wb, wx)
 			}
 		}
 	}

@@ -78,7 +78,7 @@ func whole() *report.Report {
 		Total: hop(reporttest.HostDisk, reporttest.Ninep, .71*.44*.17, stat.Worse)}}
 	one := func(x float64) *stat.Interval { return &stat.Interval{Estimate: x, Lo: x * .9, Hi: x * 1.1, N: 5} }
 	r.Reference = &report.Reference{Name: "example", Source: "figures made up for a test", Reference: reporttest.HostDisk, Theirs: "host",
-		Rows: []report.ReferenceRow{{Workload: "4k random read", Target: reporttest.VirtioBlk, Metric: "read.iops", Label: "read IOPS", Unit: iotax.PerSecond, Better: iotax.Up,
+		Rows: []report.ReferenceRow{{Workload: "4k random read", Target: reporttest.VirtioBlk, Metric: "read.iops", Label: "read IOPS", Unit: iotax.PerSecond,
 			Value: format.Lone(34000), Ratio: one(.71), Published: report.PublishedCell{Workload: "randread", Target: "guest disk", Value: format.Lone(61000), Ratio: one(.64)}, Agree: report.Overlap}},
 		Unmatched: []string{"1M sequential read on " + reporttest.VirtioFS}, Unused: []string{"randwrite on sshfs"}, Notes: []string{"the publication does not say how caches were dropped"}}
 	r.Explanations = report.New(reporttest.Explained(8)).Explanations
