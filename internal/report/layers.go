@@ -15,7 +15,6 @@ type Waterfall struct {
 	Metric   string        `json:"metric"`
 	Label    string        `json:"-"`
 	Unit     string        `json:"unit"`
-	Better   iotax.Better  `json:"-"`
 	Chain    []string      `json:"chain"`             // targets from the device up whose values are all positive
 	Missing  []string      `json:"missing,omitempty"` // other targets of the plan's chain
 	Rounds   int           `json:"rounds"`            // number of rounds in which every target of the chain has a number
@@ -32,7 +31,6 @@ type Hop struct {
 	Share   iotax.Number  `json:"share"` // the hop's share of the logarithm of the total ratio; NaN if the total's interval contains 1 or has no bounds
 	Verdict stat.Verdict  `json:"verdict"`
 	Value   stat.Interval `json:"value"` // value of To: the median over its trials
-	Notes   []int         `json:"-"`     // numbers of the notes about either side, ascending
 }
 
 // waterfalls computes the waterfalls of every chain in the plan. The caller must call number first.
@@ -53,7 +51,7 @@ func (b *builder) waterfalls() {
 // positive values, if no valid round includes all of these targets, if a ratio cannot be computed, or if the metric has
 // no direction.
 func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
-	w := Waterfall{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit, Better: s.Better}
+	w := Waterfall{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit}
 	if s.Better == iotax.Neither {
 		return w, false
 	}
@@ -80,30 +78,26 @@ func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 		h = Hop{From: rows[from].Target, To: rows[to].Target, Value: rows[to].Value}
 		h.Ratio, err = s.RatioOf(dots[from], dots[to], b.Options())
 		h.Verdict = b.hopVerdict(h, rows[from], rows[to])
-		h.Notes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(rows[from].Notes, rows[to].Notes))))
 		return h, err
 	}
 	var err error
 	if w.Total, err = hop(0, len(rows)-1); err != nil {
 		return w, false
 	}
-	total := math.Log(w.Total.Ratio.Estimate)
-	sure := w.Total.Ratio.Bounded() && !w.Total.Ratio.Contains(1)
+	total := math.NaN() // logarithm of the total ratio, if its parts are meaningful
+	if w.Total.Ratio.Bounded() && !w.Total.Ratio.Contains(1) {
+		total = math.Log(w.Total.Ratio.Estimate)
+	}
+	share := func(h Hop) iotax.Number { return iotax.Number(math.Log(h.Ratio.Estimate) / total) }
 	for i := 1; i < len(rows); i++ {
 		h, err := hop(i-1, i)
 		if err != nil {
 			return w, false
 		}
-		h.Share = iotax.Number(math.NaN())
-		if sure {
-			h.Share = iotax.Number(math.Log(h.Ratio.Estimate) / total)
-		}
+		h.Share = share(h)
 		w.Hops = append(w.Hops, h)
 	}
-	w.Total.Share = iotax.Number(math.NaN())
-	if sure {
-		w.Total.Share = 1
-	}
+	w.Total.Share = share(w.Total)
 	return w, true
 }
 

@@ -72,7 +72,7 @@ func whole() *report.Report {
 	hop := func(from, to string, ratio float64, v stat.Verdict) report.Hop {
 		return report.Hop{From: from, To: to, Ratio: stat.Interval{Estimate: ratio, Lo: ratio * .93, Hi: ratio * 1.07, N: 6}, Verdict: v}
 	}
-	r.Waterfalls = []report.Waterfall{{Workload: "4k random read", Metric: "read.iops", Label: "read IOPS", Unit: iotax.PerSecond, Better: iotax.Up, Rounds: 6,
+	r.Waterfalls = []report.Waterfall{{Workload: "4k random read", Metric: "read.iops", Label: "read IOPS", Unit: iotax.PerSecond, Rounds: 6,
 		Chain: []string{reporttest.HostDisk, reporttest.VirtioBlk, reporttest.VirtioFS, reporttest.Ninep}, Start: stat.Interval{Estimate: 48200, Lo: 47100, Hi: 49000, N: 6},
 		Hops:  []report.Hop{hop(reporttest.HostDisk, reporttest.VirtioBlk, .71, stat.Worse), hop(reporttest.VirtioBlk, reporttest.VirtioFS, .44, stat.Worse), hop(reporttest.VirtioFS, reporttest.Ninep, .17, stat.Worse)},
 		Total: hop(reporttest.HostDisk, reporttest.Ninep, .71*.44*.17, stat.Worse)}}
