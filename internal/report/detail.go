@@ -89,13 +89,8 @@ type CostCell struct {
 func (r *Report) Counting() map[Cell][]*Trial {
 	out := make(map[Cell][]*Trial, len(r.byCell))
 	for c, all := range r.byCell {
-		var ts []*Trial
-		for _, t := range all {
-			if r.Counts(t) {
-				ts = append(ts, t)
-			}
-		}
-		if ts != nil {
+		ts := slices.DeleteFunc(slices.Clone(all), func(t *Trial) bool { return !r.Counts(t) })
+		if len(ts) > 0 {
 			slices.SortStableFunc(ts, func(a, b *Trial) int { return cmp.Compare(a.Round, b.Round) })
 			out[c] = ts
 		}
@@ -208,40 +203,29 @@ func (r *Report) Timelines(trials map[Cell][]*Trial) (map[string]*Timeline, erro
 		return nil, err
 	}
 	out := map[string]*Timeline{}
-	for i := range r.Sections {
-		if s := &r.Sections[i]; out[s.Workload] == nil {
-			tl, serving := s.timeline(chosen, series, trials), s.serving(chosen, series, trials)
-			if tl == nil && len(serving) > 0 {
-				tl = &Timeline{Workload: s.Workload}
-			}
-			if out[s.Workload] = tl; tl != nil {
-				tl.Serving = serving
+	for _, s := range r.Sections {
+		if out[s.Workload] != nil {
+			continue
+		}
+		var tl *Timeline
+		direction, _, _ := strings.Cut(s.Metric, ".")
+		for _, name := range []string{s.Metric, direction + ".iops", direction + ".bandwidth", iotax.ValueMixedIOPS} {
+			if tl == nil {
+				tl = s.during(name, chosen, series, trials)
 			}
 		}
+		// The processes that serve the targets are a guest's QEMU, and the servers of its shares.
+		for _, name := range []string{iotax.ValueMemoryHostRSS, iotax.ValueCPUHost} {
+			if cost := s.during(name, chosen, series, trials); cost != nil {
+				if tl == nil {
+					tl = &Timeline{Workload: s.Workload}
+				}
+				cost.Cost, tl.Serving = true, append(tl.Serving, cost)
+			}
+		}
+		out[s.Workload] = tl
 	}
 	return out, nil
-}
-
-func (s *Section) timeline(trials map[Cell][]*Trial, series map[int][]iotax.Series, all map[Cell][]*Trial) *Timeline {
-	direction, _, _ := strings.Cut(s.Metric, ".")
-	for _, name := range []string{s.Metric, direction + ".iops", direction + ".bandwidth", iotax.ValueMixedIOPS} {
-		if tl := s.during(name, trials, series, all); tl != nil {
-			return tl
-		}
-	}
-	return nil
-}
-
-// serving returns the timelines of the processes that serve the targets: a guest's QEMU, and the servers of its
-// shares.
-func (s *Section) serving(trials map[Cell][]*Trial, series map[int][]iotax.Series, all map[Cell][]*Trial) (out []*Timeline) {
-	for _, name := range []string{iotax.ValueMemoryHostRSS, iotax.ValueCPUHost} {
-		if tl := s.during(name, trials, series, all); tl != nil {
-			tl.Cost = true
-			out = append(out, tl)
-		}
-	}
-	return out
 }
 
 // during returns the timeline of one series, or nil if no trial has the series with at least two intervals.
