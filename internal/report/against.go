@@ -57,22 +57,18 @@ func (b *builder) unrelated(s *Section, r *Row) {
 // shares computes the ratios of rows to the other targets that the plan compares them with. It adds a note to each row
 // with values that should have a ratio but has neither a Share nor a reference.
 func (b *builder) shares() {
-	for i := range b.Sections {
-		s := &b.Sections[i]
-		for j := range s.Rows {
-			r := &s.Rows[j]
-			for _, name := range b.Target(r.Target).Against {
-				if name == r.Against || len(r.Values()) == 0 || b.Invalid(r) {
-					continue
-				}
-				if sh, ok := b.share(s, r, name); ok {
-					r.Shares = append(r.Shares, sh)
-				}
+	for s, r := range b.Rows() {
+		for _, name := range b.Target(r.Target).Against {
+			if name == r.Against || len(r.Values()) == 0 || b.Invalid(r) {
+				continue
 			}
-			if len(b.Target(r.Target).Against) > 0 && r.Against == "" && len(r.Shares) == 0 && len(r.Values()) > 0 {
-				b.note(r, rules.ComparedWithAnother.Hinting("").Found(iotax.AboutCell(r.Target, s.Workload), "no verdict, because the plan compares it with a target that does other work"),
-					Item{Cells: []Cell{{r.Target, s.Workload}}})
+			if sh, ok := b.share(s, r, name); ok {
+				r.Shares = append(r.Shares, sh)
 			}
+		}
+		if len(b.Target(r.Target).Against) > 0 && r.Against == "" && len(r.Shares) == 0 && len(r.Values()) > 0 {
+			b.note(r, rules.ComparedWithAnother.Hinting("").Found(iotax.AboutCell(r.Target, s.Workload), "no verdict, because the plan compares it with a target that does other work"),
+				Item{Cells: []Cell{{r.Target, s.Workload}}})
 		}
 	}
 }
@@ -87,10 +83,8 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 	}
 	// The other target does different work, or has no values in this section. In the other sections, compare the same
 	// metric of both targets, or the row's bandwidth with the bandwidth of a network test.
-	for i := range b.Sections {
-		o := &b.Sections[i]
-		base := o.Row(name)
-		if base == nil || len(base.Values()) == 0 || b.Invalid(base) {
+	for o, base := range b.Rows() {
+		if base.Target != name || len(base.Values()) == 0 || b.Invalid(base) {
 			continue
 		}
 		mine := r.Values()

@@ -173,7 +173,11 @@ func (b *builder) explain(w iotax.WorkloadInfo, target iotax.TargetInfo) (Explai
 			continue
 		}
 		s.Difference = mean(both, func(r int) float64 { return own[r].times[i] - counterpart(base[r], first, i) })
-		s.Requests = iotax.Number(stat.Median(of(rounds, func(r int) float64 { return own[r].requests[i] })).Estimate)
+		var requests []float64
+		for _, r := range rounds {
+			requests = append(requests, own[r].requests[i])
+		}
+		s.Requests = iotax.Number(stat.Median(requests).Estimate)
 		e.Stages = append(e.Stages, s)
 	}
 	if negative != nil {
@@ -210,13 +214,6 @@ func (b *builder) mean(rounds []int, starts map[int]int, of func(round int) floa
 }
 
 func none() stat.Interval { return stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN()} }
-
-func of(rounds []int, value func(int) float64) (xs []float64) {
-	for _, r := range rounds {
-		xs = append(xs, value(r))
-	}
-	return xs
-}
 
 // counterpart returns the time of the stages of base that correspond to stage i of w. A stage of base corresponds to
 // the stage of w with the same name. If w has no such stage, base's last stage corresponds to w's last, and any other

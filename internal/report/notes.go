@@ -37,7 +37,9 @@ func (b *builder) findings(c Cell) iter.Seq2[iotax.Finding, Item] {
 // `findings` adds them as notes of these rows.
 func (b *builder) general(findings []iotax.Finding) {
 	for _, f := range findings {
-		if f.Subject.Kind == iotax.SubjectCell && b.hasRow(f.Subject) {
+		if f.Subject.Kind == iotax.SubjectCell && slices.ContainsFunc(b.Sections, func(s Section) bool {
+			return s.Workload == f.Subject.Workload && s.Row(f.Subject.Target) != nil
+		}) {
 			continue
 		}
 		i := slices.IndexFunc(b.General, func(n Note) bool { return noteKey{n.Rule, n.Hint, n.Severity} == noteKey{f.Rule, f.Hint, f.Severity} })
@@ -49,10 +51,6 @@ func (b *builder) general(findings []iotax.Finding) {
 			n.Items = append(n.Items, Item{Evidence: f.Evidence})
 		}
 	}
-}
-
-func (b *builder) hasRow(of iotax.Subject) bool {
-	return slices.ContainsFunc(b.Sections, func(s Section) bool { return s.Workload == of.Workload && s.Row(of.Target) != nil })
 }
 
 // note attaches a finding to the row r. Findings with the same rule, hint and severity share a note.
@@ -69,15 +67,6 @@ func (b *builder) note(r *Row, f iotax.Finding, it Item) {
 		it.Evidence = it.Lead + " " + it.Detail
 	}
 	n.raw = append(n.raw, rawItem{it, r})
-}
-
-// blame makes r refer to the notes that explain why base is invalid. base is the row that r is compared with.
-func (b *builder) blame(base, r *Row) {
-	for _, n := range b.found {
-		if n.Severity == iotax.Invalid && b.refs[n][base] {
-			b.refs[n][r] = b.refs[n][r] // r refers to n from now on
-		}
-	}
 }
 
 // A rawItem is an item before equal items are merged.

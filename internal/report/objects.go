@@ -18,18 +18,17 @@ type ObjectFact struct {
 func (r *Report) ObjectFacts() []ObjectFact {
 	var out []ObjectFact
 	for _, fact := range []string{iotax.FactPayload, iotax.FactVerified} {
-		begin := len(out)
 		for _, t := range r.Trials {
 			value := t.Facts[fact]
 			if value == "" || t.Err != "" {
 				continue
 			}
-			i := slices.IndexFunc(out[begin:], func(f ObjectFact) bool { return f.Value == value })
+			i := slices.IndexFunc(out, func(f ObjectFact) bool { return f.Fact == fact && f.Value == value })
 			if i < 0 {
-				i = len(out) - begin
+				i = len(out)
 				out = append(out, ObjectFact{Fact: fact, Value: value})
 			}
-			if f := &out[begin+i]; !slices.Contains(f.Targets, t.Target) {
+			if f := &out[i]; !slices.Contains(f.Targets, t.Target) {
 				f.Targets = append(f.Targets, t.Target)
 			}
 		}

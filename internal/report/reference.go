@@ -33,7 +33,6 @@ type ReferenceRow struct {
 	Metric    string         `json:"metric"`
 	Label     string         `json:"-"`
 	Unit      string         `json:"unit"`
-	Better    iotax.Better   `json:"-"`
 	Value     stat.Interval  `json:"value"` // median over the trials
 	Ratio     *stat.Interval `json:"ratio"` // to the reference; higher is better; may be nil
 	Published PublishedCell  `json:"published"`
@@ -74,7 +73,7 @@ func (r *Report) holdPlanned() {
 // published ones. Without a mapping, names of targets and workloads match regardless of case, and of whether words are
 // separated by hyphens, underscores or spaces.
 func (r *Report) HoldReference(fs []published.Figure, names iotax.Reference, caveat string) {
-	b := &referrer{Report: r, names: names, theirs: map[referenceKey][]float64{}, discarded: map[string]map[int]bool{}, ours: map[Cell][]*Trial{}}
+	b := &referrer{Report: r, names: names, theirs: map[referenceKey][]float64{}, single: map[Cell]bool{}}
 	b.index(fs)
 	b.Reference = &Reference{Name: names.Published}
 	var sources []string
@@ -102,15 +101,12 @@ type referencePair struct {
 
 type referrer struct {
 	*Report
-	names     iotax.Reference
-	theirs    map[referenceKey][]float64 // keys are published names
-	order     []referenceKey             // in the order of publication
-	cells     []Cell                     // published cells, in order
-	ours      map[Cell][]*Trial
-	discarded map[string]map[int]bool
-	pair      []referencePair
-	single    map[Cell]bool // published cells with figures that the plan maps individually
-	unmatched []string
+	names  iotax.Reference
+	theirs map[referenceKey][]float64 // keys are published names
+	order  []referenceKey             // in the order of publication
+	cells  []Cell                     // published cells, in order
+	pair   []referencePair
+	single map[Cell]bool // published cells with figures that the plan maps individually
 }
 
 func (b *referrer) index(fs []published.Figure) {
@@ -125,16 +121,6 @@ func (b *referrer) index(fs []published.Figure) {
 		b.theirs[k] = append(b.theirs[k], f.Value)
 		if c := (Cell{f.Target, f.Workload}); !slices.Contains(b.cells, c) {
 			b.cells = append(b.cells, c)
-		}
-	}
-	for _, t := range b.Trials {
-		c := Cell{t.Target, t.Workload}
-		b.ours[c] = append(b.ours[c], t)
-		if t.Discarded != "" {
-			if b.discarded[t.Workload] == nil {
-				b.discarded[t.Workload] = map[int]bool{}
-			}
-			b.discarded[t.Workload][t.Round] = true
 		}
 	}
 }
@@ -155,22 +141,20 @@ func calls(names map[string]string, ours, theirs string) bool {
 // pairs finds the published counterpart of each cell. It treats sections with different metrics as one cell.
 func (b *referrer) pairs() {
 	seen := map[Cell]bool{}
-	for _, s := range b.Sections {
-		for _, r := range s.Rows {
-			c := Cell{r.Target, s.Workload}
-			if seen[c] || r.Ran == 0 {
-				continue
-			}
-			seen[c] = true
-			i := slices.IndexFunc(b.cells, func(their Cell) bool {
-				return calls(b.names.Workloads, c.Workload, their.Workload) && calls(b.names.Targets, c.Target, their.Target)
-			})
-			if i < 0 {
-				b.unmatched = append(b.unmatched, c.String())
-				continue
-			}
-			b.pair = append(b.pair, referencePair{c, b.cells[i]})
+	for s, r := range b.Rows() {
+		c := Cell{r.Target, s.Workload}
+		if seen[c] || r.Ran == 0 {
+			continue
 		}
+		seen[c] = true
+		i := slices.IndexFunc(b.cells, func(their Cell) bool {
+			return calls(b.names.Workloads, c.Workload, their.Workload) && calls(b.names.Targets, c.Target, their.Target)
+		})
+		if i < 0 {
+			b.Reference.Unmatched = append(b.Reference.Unmatched, c.String())
+			continue
+		}
+		b.pair = append(b.pair, referencePair{c, b.cells[i]})
 	}
 }
 
@@ -190,7 +174,7 @@ func (b *referrer) reference() {
 // values returns the measured values of a metric in a cell, by round. It omits failed trials and marks discarded
 // rounds.
 func (b *referrer) values(c Cell, metric string) (dots []Dot, unit string, better iotax.Better) {
-	for _, t := range b.ours[c] {
+	for _, t := range b.byCell[c] {
 		if v, ok := t.Value(metric); ok && t.Err == "" && figures(v.Value, v.Unit) {
 			unit, better = v.Unit, v.Better
 			dots = append(dots, Dot{Round: t.Round, Start: t.StartIndex, Value: v.Value, Discarded: b.discarded[c.Workload][t.Round]})
@@ -205,43 +189,43 @@ func counted(dots []Dot) []float64 {
 	return r.Values()
 }
 
-// metricsOf returns the metrics published for a cell, under their names in this run (ours) and in the publication
-// (theirs).
-func (b *referrer) metricsOf(their Cell) (ours, theirs []string) {
-	for _, k := range b.order {
-		if k.workload != their.Workload || k.target != their.Target {
-			continue
+// ourMetric returns this run's name of a published metric.
+func (b *referrer) ourMetric(published string) string {
+	name := strings.Replace(published, ".stddev", ".sd", 1)
+	for _, mine := range slices.Sorted(maps.Keys(b.names.Metrics)) {
+		if b.names.Metrics[mine] == published {
+			name = mine
 		}
-		name := strings.Replace(k.metric, ".stddev", ".sd", 1)
-		for _, mine := range slices.Sorted(maps.Keys(b.names.Metrics)) {
-			if b.names.Metrics[mine] == k.metric {
-				name = mine
-			}
-		}
-		ours, theirs = append(ours, name), append(theirs, k.metric)
 	}
-	return ours, theirs
+	return name
+}
+
+// row returns a row without ratios, and the values of the cell. ok is false if the cell has no valid trial.
+func (b *referrer) row(c Cell, metric string, k referenceKey) (row ReferenceRow, dots []Dot, better iotax.Better, ok bool) {
+	dots, unit, better := b.values(c, metric)
+	row = ReferenceRow{Workload: c.Workload, Target: c.Target, Metric: metric, Label: format.Label(metric), Unit: unit,
+		Value: stat.Median(counted(dots)), Invalid: b.invalid(c),
+		Published: PublishedCell{Target: k.target, Workload: k.workload, Value: stat.Median(b.theirs[k])}}
+	return row, dots, better, row.Value.N > 0
 }
 
 func (b *referrer) rows() {
 	for _, p := range b.pair {
-		ours, theirs := b.metricsOf(p.their)
 		found := false
-		for i, metric := range ours {
-			dots, unit, better := b.values(p.cell, metric)
-			if len(counted(dots)) == 0 {
+		for _, k := range b.order {
+			if k.target != p.their.Target || k.workload != p.their.Workload {
+				continue
+			}
+			metric := b.ourMetric(k.metric)
+			row, dots, better, ok := b.row(p.cell, metric, k)
+			if !ok {
 				continue
 			}
 			found = true
-			published := b.theirs[referenceKey{p.their.Workload, p.their.Target, theirs[i]}]
-			row := ReferenceRow{Workload: p.cell.Workload, Target: p.cell.Target, Metric: metric, Label: format.Label(metric), Unit: unit, Better: better,
-				Value:     stat.Median(counted(dots)),
-				Published: PublishedCell{Target: p.their.Target, Workload: p.their.Workload, Value: stat.Median(published)}}
-			row.Invalid = b.invalid(p.cell)
 			if p.cell.Target != b.Reference.Reference && better != iotax.Neither {
 				base, _, _ := b.values(Cell{b.Reference.Reference, p.cell.Workload}, metric)
 				row.Ratio = b.ratio(base, dots, Section{Metric: metric, Better: better})
-				row.Published.Ratio = theirRatio(b.theirs[referenceKey{p.their.Workload, b.Reference.Theirs, theirs[i]}], published, better)
+				row.Published.Ratio = theirRatio(b.theirs[referenceKey{k.workload, b.Reference.Theirs, k.metric}], b.theirs[k], better)
 				if row.Invalid == "" && b.invalid(Cell{b.Reference.Reference, p.cell.Workload}) != "" {
 					row.Invalid = string(stat.NotComparable)
 				}
@@ -252,16 +236,15 @@ func (b *referrer) rows() {
 			b.Reference.Rows = append(b.Reference.Rows, row)
 		}
 		if !found {
-			b.unmatched = append(b.unmatched, p.cell.String())
+			b.Reference.Unmatched = append(b.Reference.Unmatched, p.cell.String())
 		}
 	}
 }
 
 // invalid returns "cached" or "invalid" if the cell's own numbers are invalid.
 func (b *referrer) invalid(c Cell) string {
-	for i := range b.Sections {
-		s := &b.Sections[i]
-		if r := s.Row(c.Target); s.Workload == c.Workload && r != nil && b.Invalid(r) {
+	for s, r := range b.Rows() {
+		if s.Workload == c.Workload && r.Target == c.Target && b.Invalid(r) {
 			return b.Word(r, true)
 		}
 	}
@@ -271,7 +254,6 @@ func (b *referrer) invalid(c Cell) string {
 // singles adds rows for the figures that the plan maps individually. These rows have no ratio, because a single figure
 // has no counterpart on the reference target.
 func (b *referrer) singles() {
-	b.single = map[Cell]bool{}
 	for _, k := range b.order {
 		for _, ours := range slices.Sorted(maps.Keys(b.names.Values)) {
 			o := strings.Split(ours, " / ")
@@ -279,15 +261,11 @@ func (b *referrer) singles() {
 				continue
 			}
 			cell := Cell{o[0], o[1]}
-			dots, unit, better := b.values(cell, o[2])
-			if len(counted(dots)) == 0 {
-				continue
+			if row, _, _, ok := b.row(cell, o[2], k); ok {
+				b.single[Cell{k.target, k.workload}] = true
+				b.Reference.Unmatched = slices.DeleteFunc(b.Reference.Unmatched, func(c string) bool { return c == cell.String() })
+				b.Reference.Rows = append(b.Reference.Rows, row)
 			}
-			b.single[Cell{k.target, k.workload}] = true
-			b.unmatched = slices.DeleteFunc(b.unmatched, func(c string) bool { return c == cell.String() })
-			b.Reference.Rows = append(b.Reference.Rows, ReferenceRow{Workload: o[1], Target: o[0], Metric: o[2], Label: format.Label(o[2]), Unit: unit, Better: better,
-				Value: stat.Median(counted(dots)), Invalid: b.invalid(cell),
-				Published: PublishedCell{Target: k.target, Workload: k.workload, Value: stat.Median(b.theirs[k])}})
 		}
 	}
 }
@@ -341,7 +319,6 @@ func (b *referrer) leftOver() {
 			b.Reference.Unused = append(b.Reference.Unused, c.String())
 		}
 	}
-	b.Reference.Unmatched = b.unmatched
 }
 
 func (b *referrer) notes(caveat string) {

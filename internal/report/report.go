@@ -261,15 +261,10 @@ func (b *builder) names() ([]iotax.TargetInfo, []iotax.WorkloadInfo) {
 			workloads[i].Metrics = []string{t.value(0).Name}
 		}
 	}
-	slices.SortStableFunc(targets, func(x, y iotax.TargetInfo) int {
-		rank := func(t iotax.TargetInfo) int {
-			if t.Name == b.Baseline {
-				return 0
-			}
-			return 1
-		}
-		return cmp.Compare(rank(x), rank(y))
-	})
+	if i := slices.IndexFunc(targets, func(t iotax.TargetInfo) bool { return t.Name == b.Baseline }); i > 0 {
+		base := targets[i]
+		targets = slices.Insert(slices.Delete(targets, i, i+1), 0, base)
+	}
 	return targets, workloads
 }
 
@@ -633,7 +628,11 @@ func (b *builder) spreadBaseline(s *Section) {
 		if b.tooManyDiscarded(Cell{base.Target, s.Workload}) || b.tooManyDiscarded(Cell{r.Target, s.Workload}) {
 			r.Verdict = stat.TooManyDiscarded
 		}
-		b.blame(base, r)
+		for _, n := range b.found {
+			if n.Severity == iotax.Invalid && b.refs[n][base] {
+				b.refs[n][r] = b.refs[n][r] // r refers to the notes that explain why base is invalid
+			}
+		}
 	}
 }
 

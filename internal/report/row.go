@@ -2,7 +2,6 @@ package report
 
 import (
 	"iter"
-	"math"
 
 	"iotax/stat"
 )
@@ -34,5 +33,5 @@ func (r *Report) Figure(workload string, row *Row, name string) stat.Interval {
 			return f.Value
 		}
 	}
-	return stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN()}
+	return none()
 }

@@ -18,12 +18,7 @@ var quantiles = []struct {
 // quantiles are computed from merged histograms if there are any, because percentiles of several trials must not be
 // averaged. Such a quantile has no value if fewer than 100 observations lie beyond it.
 func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
-	trials := make([]*Trial, 0, len(b.byCell[Cell{target, w.Name}]))
-	for _, t := range b.byCell[Cell{target, w.Name}] {
-		if b.Counts(t) {
-			trials = append(trials, t)
-		}
-	}
+	trials := slices.DeleteFunc(slices.Clone(b.byCell[Cell{target, w.Name}]), func(t *Trial) bool { return !b.Counts(t) })
 	var figures []Figure
 	fromHistograms := map[string]bool{}
 	for _, h := range b.histograms[Cell{target, w.Name}] {

@@ -94,14 +94,12 @@ type outline struct {
 
 // Value returns the value with the given name, and whether the trial has it.
 func (t *Trial) Value(name string) (iotax.Value, bool) {
-	if t.shape == nil {
-		return iotax.Value{}, false
+	if t.shape != nil {
+		if i, ok := t.shape.at[name]; ok {
+			return t.value(i), true
+		}
 	}
-	i, ok := t.shape.at[name]
-	if !ok {
-		return iotax.Value{}, false
-	}
-	return t.value(i), true
+	return iotax.Value{}, false
 }
 
 func (t *Trial) value(i int) iotax.Value {
@@ -290,16 +288,9 @@ func (r *reader) take(t *Trial, values []iotax.Value) {
 }
 
 func (s *outline) fits(values []iotax.Value) bool {
-	if s == nil || len(s.values) != len(values) {
-		return false
-	}
-	for i := range values {
-		v, w := &s.values[i], &values[i]
-		if v.Name != w.Name || v.Unit != w.Unit || v.Better != w.Better {
-			return false
-		}
-	}
-	return true
+	return s != nil && slices.EqualFunc(s.values, values, func(v, w iotax.Value) bool {
+		return v.Name == w.Name && v.Unit == w.Unit && v.Better == w.Better
+	})
 }
 
 func (r *reader) shape(values []iotax.Value) *outline {

@@ -22,18 +22,12 @@ type way struct {
 // given fact.
 func (a *assessing) ways(kind, metric, fact string) map[string][]way {
 	out := map[string][]way{}
-	for i := range a.Sections {
-		s := &a.Sections[i]
-		if s.Metric != metric || a.Workload(s.Workload).Kind != kind {
+	for s, r := range a.Rows() {
+		if s.Metric != metric || a.Workload(s.Workload).Kind != kind || len(r.Values()) == 0 || a.Invalid(r) {
 			continue
 		}
-		for j := range s.Rows {
-			r := &s.Rows[j]
-			trials := a.TrialsOf(report.Cell{Target: r.Target, Workload: s.Workload})
-			if len(r.Values()) == 0 || a.Invalid(r) || len(trials) == 0 || trials[0].Facts[fact] == "" {
-				continue
-			}
-			out[r.Target] = append(out[r.Target], way{assessed{s, r}, trials[0].Facts})
+		if facts := a.TrialsOf(report.Cell{Target: r.Target, Workload: s.Workload})[0].Facts; facts[fact] != "" {
+			out[r.Target] = append(out[r.Target], way{assessed{s, r}, facts})
 		}
 	}
 	return out
