@@ -107,11 +107,19 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	if !run.Start.IsZero() {
 		v.Started, v.Elapsed = run.Start.UTC().Format("2006-01-02 15:04 UTC"), int(max(0, now.Sub(run.Start)).Seconds())
 	}
-	quiet := now.Sub(run.Start)
-	var first, last time.Time
-	for _, t := range rep.Trials {
-		if first.IsZero() || t.Start.Before(first) {
-			first = t.Start
+	var m plan.Measure
+	if s.Measure != nil {
+		var err error
+		if m, err = s.Measure(run); err != nil { // for example the plan of a newer iotax; the page then shows no progress bars
+			m = plan.Measure{}
+		}
+	}
+	quiet, most := now.Sub(run.Start), silence+2*time.Duration(m.Settle+m.Ramp+m.Trial)
+	var first, last time.Time // of the trials since the run began or was resumed
+	n := 0
+	for _, t := range slices.SortedFunc(slices.Values(rep.Trials), func(a, b *report.Trial) int { return a.Start.Compare(b.Start) }) {
+		if n++; n == 1 || t.Start.Sub(last) > most {
+			first, n = t.Start, 1
 		}
 		if end := t.Start.Add(t.Took); end.After(last) {
 			last = end
@@ -121,14 +129,7 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 		quiet = now.Sub(last)
 		v.Age = int(max(0, quiet).Seconds())
 	}
-	var m plan.Measure
-	if s.Measure != nil {
-		var err error
-		if m, err = s.Measure(run); err != nil { // for example the plan of a newer iotax; the page then shows no progress bars
-			m = plan.Measure{}
-		}
-	}
-	v.Silent = run.Status == iotax.Running && quiet > silence+2*time.Duration(m.Settle+m.Ramp+m.Trial)
+	v.Silent = run.Status == iotax.Running && quiet > most
 	left, targets := 0, map[string]int{}
 	for _, w := range run.Workloads {
 		if targets[w.Name] = len(w.At); w.At == nil {
@@ -159,7 +160,7 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 		}
 		v.Lanes = append(v.Lanes, l)
 	}
-	if n := len(rep.Trials); n > 0 && left > 0 && !v.Silent {
+	if n > 0 && left > 0 && !v.Silent {
 		span := last.Sub(first)
 		d := time.Duration(left) * (span / time.Duration(n))
 		if b := time.Duration(m.Budget); b > 0 {

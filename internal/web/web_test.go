@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/plan"
 	"iotax/internal/report"
 	"iotax/internal/report/output"
 	"iotax/internal/store"
@@ -694,6 +695,26 @@ func TestLiveRounds(t *testing.T) {
 		if l.Done != 3 {
 			t.Errorf("%s: %d rounds, want 3", l.Workload, l.Done)
 		}
+	}
+}
+
+// The time before a run was resumed does not count for the estimate of the time left, nor for the budget.
+func TestLiveResumed(t *testing.T) {
+	h := history{name: "going", rounds: 3, seed: 4}
+	run := h.run(0)
+	run.Status, run.End = iotax.Running, time.Time{}
+	trials := h.trials(run, 0) // 18, one each 13 s
+	for _, x := range trials[6:] {
+		x.Start = x.Start.Add(24 * time.Hour)
+	}
+	s := newServer(t, Options{Measure: func(*iotax.Run) (plan.Measure, error) {
+		m := plan.Defaults()
+		m.Rounds, m.Budget = plan.Rounds{Min: 4, Max: 4}, plan.Duration(10*time.Minute)
+		return m, nil
+	}})
+	s.now = func() time.Time { return trials[17].Start.Add(13 * time.Second) }
+	if v := s.liveView(run, report.New(run, trials)); v.Left != "about 1m18s" {
+		t.Errorf("left: %q", v.Left)
 	}
 }
 
