@@ -133,6 +133,9 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 		if err != nil {
 			return fail(err, "image: must be the path of a qcow2 or raw disk image on this host")
 		}
+		if err := checkChain(ctx, s.Image, format); err != nil {
+			return fail(err, chainHint)
+		}
 		dir, err := os.MkdirTemp(o.WorkDir, "vm-")
 		if err != nil {
 			return fail(err, "")

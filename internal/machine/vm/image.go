@@ -33,6 +33,9 @@ func (b *booting) image(ctx context.Context) error {
 	if err != nil {
 		return fail(err, "image: must be the path of a qcow2 or raw disk image on this host")
 	}
+	if err := checkChain(ctx, s.Image, format); err != nil {
+		return fail(err, chainHint)
+	}
 	// The image does not change: writes go to an overlay, which iotax removes after the guest has ended.
 	file := filepath.Join(b.dir, "overlay.qcow2")
 	if hint, err := overlay(ctx, s.Image, format, file); err != nil {
@@ -109,6 +112,58 @@ func overlay(ctx context.Context, base, format, file string) (hint string, err e
 	}
 	_, err = agent.Exec(ctx, "qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", format, "-b", base, file, strconv.FormatInt(info.Size, 10))
 	return "", err
+}
+
+const chainHint = "make an image in one file: qemu-img convert -O qcow2 IMAGE NEW"
+
+// checkChain returns an error if an image, or an image below it, names a file outside of the directory of the first
+// image. The guest could read every file of this host that the author of the image named.
+func checkChain(ctx context.Context, image, format string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	image, err := filepath.Abs(image) // otherwise qemu-img may read the name as a protocol
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(image))
+	if err != nil {
+		return err
+	}
+	for format == "qcow2" {
+		out, err := agent.Exec(ctx, "qemu-img", "info", "--force-share", "--output=json", "-f", format, image)
+		if err != nil {
+			return err
+		}
+		var info struct {
+			Backing string `json:"backing-filename"`
+			Full    string `json:"full-backing-filename"`
+			Format  string `json:"backing-filename-format"`
+			Of      struct {
+				Data struct {
+					File string `json:"data-file"`
+				} `json:"data"`
+			} `json:"format-specific"`
+		}
+		if err := json.Unmarshal([]byte(out), &info); err != nil {
+			return fmt.Errorf("qemu-img info: %w", err)
+		}
+		backing := cmp.Or(info.Full, info.Backing)
+		for _, file := range []string{backing, info.Of.Data.File} {
+			path := file
+			if !filepath.IsAbs(file) {
+				path = filepath.Join(filepath.Dir(image), file)
+			}
+			path, err := filepath.EvalSymlinks(path)
+			if file != "" && (err != nil || !strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")) {
+				return fmt.Errorf("%s uses %s, which is not a file in %s", image, file, dir)
+			}
+		}
+		if backing != "" && info.Format != "raw" && info.Format != "qcow2" { // QEMU would guess the format, and images of other formats name files, too
+			return fmt.Errorf("%s uses %s, but its format is not recorded as raw or qcow2", image, backing)
+		}
+		image, format = backing, info.Format
+	}
+	return nil
 }
 
 // imageFormat returns "qcow2" if the file begins with the magic number of qcow2, otherwise "raw".

@@ -236,3 +236,40 @@ func TestQEMUImage(t *testing.T) {
 		empty(t, work)
 	})
 }
+
+// An image must not name files outside of its directory, because the guest could read them.
+func TestImageChain(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	create := func(args ...string) {
+		t.Helper()
+		c := exec.Command("qemu-img", append([]string{"create", "-q", "-f"}, args...)...)
+		c.Dir = dir
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	secret := other + "/secret"
+	create("raw", "base.raw", "1M")
+	create("raw", secret, "1M")
+	if err := os.Symlink(secret, dir+"/link.raw"); err != nil {
+		t.Fatal(err)
+	}
+	create("qcow2", "alone", "1M")
+	create("qcow2", "-F", "raw", "-b", "base.raw", "good")
+	create("qcow2", "-F", "qcow2", "-b", "good", "deep")
+	create("qcow2", "-u", "-F", "raw", "-b", secret, "absolute", "1M")
+	create("qcow2", "-u", "-F", "raw", "-b", "link.raw", "linked", "1M")
+	create("qcow2", "-u", "-F", "raw", "-b", `json:{"driver":"raw","file.filename":"`+secret+`"}`, "json", "1M")
+	create("qcow2", "-u", "-F", "vmdk", "-b", "base.raw", "guessed", "1M")
+	create("qcow2", "-F", "qcow2", "-u", "-b", "absolute", "below", "1M")
+	create("qcow2", "-o", "data_file="+secret, "data", "1M")
+	for name, want := range map[string]string{"alone": "", "good": "", "deep": "", "base.raw": "", "absolute": secret, "linked": "link.raw", "json": "json:", "guessed": "format", "below": secret, "data": secret} {
+		format, err := imageFormat(filepath.Join(dir, name))
+		if err == nil {
+			err = checkChain(t.Context(), filepath.Join(dir, name), format)
+		}
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
