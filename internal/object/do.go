@@ -404,7 +404,10 @@ func (c *client) file(ctx context.Context, j Job) (int64, error) {
 	if err != nil {
 		return 0, errors.Join(failure("download "+key, err), f.Close())
 	}
-	n, err := io.CopyBuffer(struct{ io.Writer }{f}, body, make([]byte, 1<<20))
+	n, err := io.CopyBuffer(struct{ io.Writer }{f}, io.LimitReader(body, j.Batch.Size+1), make([]byte, 1<<20))
 	err = errors.Join(failure("download "+key, err), body.Close(), f.Close())
+	if err == nil && n != j.Batch.Size {
+		err = &Failure{Op: "download " + key, Text: fmt.Sprintf("the store does not return the %d bytes that were uploaded", j.Batch.Size)}
+	}
 	return n, err
 }

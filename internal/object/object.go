@@ -29,7 +29,7 @@ const (
 	OpBatch   = "batch"   // upload, download and remove a batch
 	OpClean   = "clean"   // remove every object and unfinished upload under the prefix
 	OpPutFile = "putfile" // upload File as Object
-	OpGetFile = "getfile" // download Object to File
+	OpGetFile = "getfile" // download Object, which has Batch.Size bytes, to File
 )
 
 // Unknown is the value of the fact "versioning" if the store does not report whether the bucket keeps versions, for

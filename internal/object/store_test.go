@@ -149,13 +149,19 @@ func TestBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, j := range []Job{{Op: OpPutFile, File: up}, {Op: OpGetFile, File: down}} {
-		j.Endpoint, j.Prefix, j.Object, j.Batch = e, "iotax-test/", "image", Batch{Part: 5 << 20, Concurrency: 2}
+		j.Endpoint, j.Prefix, j.Object, j.Batch = e, "iotax-test/", "image", Batch{Size: int64(len(want)), Part: 5 << 20, Concurrency: 2}
 		if r, err := Do(t.Context(), j); err != nil || r.Bytes != int64(len(want)) {
 			t.Fatalf("%s: %v, %+v", j.Op, err, r)
 		}
 	}
 	if got, err := os.ReadFile(down); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%d bytes came back, %v", len(got), err)
+	}
+	for _, size := range []int64{1 << 20, 16 << 20} {
+		short := Job{Op: OpGetFile, Endpoint: e, Prefix: "iotax-test/", Object: "image", File: fmt.Sprint(down, size), Batch: Batch{Size: size}}
+		if r, err := Do(t.Context(), short); err == nil || r.Bytes > size+1 {
+			t.Errorf("an object of another size than %d: %+v, %v", size, r, err)
+		}
 	}
 }
 

@@ -1,7 +1,9 @@
 package workload
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -175,11 +177,11 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	convert := func(from, to string, files ...string) (time.Duration, error) {
 		return s.Run(ctx, support.Longest(size), nil, append([]string{"qemu-img", "convert", "-q", "-T", "none", "-t", "none", "-f", from, "-O", to}, files...)...)
 	}
-	ask := func(op, file string) (time.Duration, error) {
+	ask := func(op, file string, bytes int64) (time.Duration, error) {
 		begun := time.Now()
 		_, _, err := askStore(ctx, t, w.env, op, func(j *object.Job) {
 			j.File, j.Object = s.Path+"/"+file, "image.qcow2"
-			j.Batch = object.Batch{Part: 16 << 20, Concurrency: 8}
+			j.Batch = object.Batch{Size: bytes, Part: 16 << 20, Concurrency: 8}
 			j.Endpoint.Timeout = support.Longest(size)
 		})
 		return time.Since(begun), err
@@ -188,7 +190,7 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	if err != nil {
 		return w.fail(t, err, "")
 	}
-	sent, err := ask(object.OpPutFile, "image.qcow2")
+	sent, err := ask(object.OpPutFile, "image.qcow2", 0)
 	if err != nil {
 		return w.fail(t, err, "")
 	}
@@ -206,7 +208,10 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 		out.Values = append(out.Values, iotax.Value{Name: name, Value: float64(moved) / d.Seconds(), Unit: iotax.BytesPerSecond, Better: iotax.Up})
 	}
 	rate("import.bandwidth", converted+sent)
-	fetched, err := ask(object.OpGetFile, "base.qcow2")
+	fetched, err := ask(object.OpGetFile, "base.qcow2", moved)
+	if err == nil {
+		err = sameImage(ctx, t.Machine, s.Path+"/base.qcow2", size)
+	}
 	if err != nil {
 		return w.fail(t, err, "")
 	}
@@ -232,6 +237,31 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 		w.verified[t] = true
 	}
 	w.judge(out, cloned, fetched+written)
+	return nil
+}
+
+// sameImage returns an error if a downloaded image uses other files or has another size. A hostile store could thus let
+// qemu-img read any file of the machine, or fill its disk.
+func sameImage(ctx context.Context, m iotax.Machine, file string, size int64) error {
+	out, err := iotax.Output(ctx, m, "qemu-img", "info", "--output=json", "-f", "qcow2", file)
+	if err != nil {
+		return err
+	}
+	var info struct {
+		Size    int64  `json:"virtual-size"`
+		Backing string `json:"backing-filename"`
+		Of      struct {
+			Data struct {
+				File string `json:"data-file"`
+			} `json:"data"`
+		} `json:"format-specific"`
+	}
+	if err := json.Unmarshal(out, &info); err != nil {
+		return fmt.Errorf("qemu-img info: %w", err)
+	}
+	if other := cmp.Or(info.Backing, info.Of.Data.File); other != "" || info.Size != size {
+		return fmt.Errorf("the store returned another image than the uploaded one: its virtual size is %d bytes, its backing or data file is %q", info.Size, other)
+	}
 	return nil
 }
 

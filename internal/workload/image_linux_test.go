@@ -1,6 +1,12 @@
 package workload
 
 import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,6 +126,46 @@ func TestImage(t *testing.T) {
 	half.Import = "x"
 	if err := half.Validate(); err == nil || !strings.Contains(err.Error(), "all of import") {
 		t.Errorf("half a VM manager: %v", err)
+	}
+}
+
+// A hostile store returns an image of the same length with a backing file. qemu-img does not read that file.
+func TestImageOfHostileStore(t *testing.T) {
+	target, _ := aStore(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, make([]byte, 16<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	evil := secret + ".qcow2"
+	if out, err := exec.Command("qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", secret, evil).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	header, err := os.ReadFile(evil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(target.Place.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: u.Host})
+	store.ModifyResponse = func(r *http.Response) error {
+		if r.Request.Method == http.MethodGet && strings.HasSuffix(r.Request.URL.Path, "/image.qcow2") {
+			_, _ = io.CopyN(io.Discard, r.Body, int64(len(header)))
+			r.Body = struct {
+				io.Reader
+				io.Closer
+			}{io.MultiReader(bytes.NewReader(header), r.Body), r.Body}
+		}
+		return nil
+	}
+	front := httptest.NewServer(store)
+	defer front.Close()
+	target.Place.Path = strings.Replace(target.Place.Path, u.Host, strings.TrimPrefix(front.URL, "http://"), 1)
+	spec := newImage().(*Image)
+	spec.Size, spec.Data = 16<<20, 1
+	if _, err := ran(t, "image", spec, target); err == nil || !strings.Contains(err.Error(), "another image") || !strings.Contains(err.Error(), secret) {
+		t.Error(err)
 	}
 }
 
