@@ -80,7 +80,7 @@ var floors = map[string]string{
 	"run/estimate":       "iotax calibrate kinds machine/qemu plan plan/schedule report/format run/saved stat store terminal workload workload/fiojob",
 	"run/wired":          "iotax kinds machine machine/host plan probe probe/serving rules/check run run/progress run/saved secret store volume workload",
 	"calibrate":          "iotax plan plan/schedule stat rules run terminal",
-	"clean":              "iotax kinds leftover machine machine/host machine/kube machine/pod plan probe run run/saved store volume workload",
+	"clean":              "iotax kinds leftover machine machine/container machine/host machine/kube machine/pod plan probe run run/saved store volume workload",
 	"kinds":              "iotax guest machine plan published volume workload",
 	"terminal":           "",
 	"bisect":             "iotax machine/host plan stat statefile workload/support",

@@ -34,7 +34,8 @@ clean searches the temporary directories and those that the saved runs used.
 Without --yes it only lists. With RUN it lists the leftovers of these runs, and
 directories of other users, which it cannot examine. With --remote it also
 searches what unfinished runs used elsewhere: machines over SSH, existing
-containers, pods and instances, Kubernetes clusters, and S3 buckets.`,
+containers, pods and instances, Kubernetes clusters, and S3 buckets. If other
+users can write to the store, it does this only for the runs named by id.`,
 		RunE: func(c *cobra.Command, refs []string) error { return a.clean(c.Context(), refs, yes, remote) },
 	}
 	c.ValidArgsFunction = a.completeRuns(100)
@@ -84,7 +85,7 @@ func (a *app) resolve(ctx context.Context, refs []string) (ids []string, unknown
 func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error {
 	mustUndo()
 	runs, unknown := a.resolve(ctx, refs)
-	search := clean.Open(ctx, a.store, remote)
+	search := clean.Open(ctx, a.store, remote, refs...)
 	defer search.Close(ctx)
 	errs := []error{search.Missed()}
 	rows, foreign := []cleanItem{}, []string{}

@@ -16,6 +16,7 @@ import (
 	"iotax/internal/kinds"
 	"iotax/internal/leftover"
 	"iotax/internal/machine"
+	"iotax/internal/machine/container"
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/kube"
 	"iotax/internal/machine/pod"
@@ -43,16 +44,21 @@ type Search struct {
 // planOf is a plan of a saved run, with absolute paths. A run whose shards resolve paths from different directories has
 // one planOf for each directory.
 type planOf struct {
-	run  *iotax.Run
-	plan *plan.Plan
+	run     *iotax.Run
+	plan    *plan.Plan
+	trusted bool // see saved.Trusted
 }
 
 // Open finds the places that the runs of the store at url used. On this host, the search includes the directories of
 // all runs. If remote is true, Open also connects to the machines of unfinished runs, if they exist independently of
-// the run (plan.Traits.Stays). Missed returns the errors of Open. The caller closes the Search.
-func Open(ctx context.Context, url string, remote bool) *Search {
+// the run (plan.Traits.Stays), and refs name the run by its id or only this user can write to the store. Missed returns
+// the errors of Open. The caller closes the Search.
+func Open(ctx context.Context, url string, remote bool, refs ...string) *Search {
 	s := &Search{remote: remote}
-	s.missed = append(s.missed, s.read(ctx, url))
+	s.missed = append(s.missed, s.read(ctx, url, refs))
+	if len(refs) == 0 || !slices.ContainsFunc(s.plans, func(x planOf) bool { return x.trusted }) {
+		s.missed = append(s.missed, s.distrusted())
+	}
 	here := leftover.Place{Machine: host.Local(), Dirs: []string{os.TempDir()}}
 	for _, d := range usual {
 		if st, err := os.Stat(d); err == nil && st.IsDir() {
@@ -62,10 +68,10 @@ func Open(ctx context.Context, url string, remote bool) *Search {
 	opened := map[string]bool{}
 	var made []plan.Machine // machines of unfinished runs
 	for _, x := range s.plans {
-		unfinished := x.run.Status != iotax.Done
+		asks := x.trusted && x.run.Status != iotax.Done
 		named := x.plan.Directories()
 		for _, pm := range x.plan.Machines {
-			if unfinished {
+			if asks {
 				made = append(made, pm)
 			}
 			if !pm.Traits().Stays {
@@ -77,7 +83,7 @@ func Open(ctx context.Context, url string, remote bool) *Search {
 			}
 			delete(named, pm.Name)
 			key := fmt.Sprintf("%s %+v %v", pm.Kind, pm.Spec, dirs)
-			if !remote || !unfinished || opened[key] {
+			if !remote || !asks || opened[key] {
 				continue
 			}
 			opened[key] = true
@@ -136,7 +142,7 @@ func (s *Search) All(ctx context.Context) iter.Seq2[[]leftover.Item, error] {
 // read reads the plans of the saved runs. If the default store does not exist, it finds no plans. If url names a store
 // that does not exist, it returns an error. It skips plans that it cannot parse, such as those of imported runs and of
 // other versions of iotax.
-func (s *Search) read(ctx context.Context, url string) error {
+func (s *Search) read(ctx context.Context, url string, refs []string) error {
 	db, err := store.OpenExisting(ctx, url)
 	if err != nil {
 		return err
@@ -162,10 +168,39 @@ func (s *Search) read(ctx context.Context, url string) error {
 				break
 			}
 			errs = append(errs, p.Absolute())
-			s.plans = append(s.plans, planOf{r, p})
+			s.plans = append(s.plans, planOf{r, p, saved.Trusted(db, r.ID, refs...)})
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// distrusted returns an error if unfinished runs that are not trusted used machines, engines, clusters or buckets.
+func (s *Search) distrusted() error {
+	var ids []string
+	for _, x := range s.plans {
+		elsewhere := slices.ContainsFunc(x.plan.Machines, func(m plan.Machine) bool {
+			engine, ok := m.Spec.(*container.Spec)
+			return s.remote && (m.Traits().Stays || m.Kind == pod.Kind.Name) || ok && engine.Host+engine.Context != ""
+		})
+		for range buckets(x.plan) {
+			elsewhere = elsewhere || s.remote
+		}
+		if elsewhere && !x.trusted && x.run.Status != iotax.Done && !slices.Contains(ids, x.run.ID) {
+			ids = append(ids, x.run.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	on, flag := ids[0], ""
+	if n := len(ids) - 1; n > 0 {
+		on += fmt.Sprintf(" and %d more", n)
+	}
+	if s.remote {
+		flag = "--remote "
+	}
+	return &iotax.Error{Op: "search what was used by run", On: on, Err: errors.New("other users can write to the store, and may have chosen these machines"),
+		Hint: "check the plan (iotax show --plan " + ids[0] + "), and name the run: iotax clean " + flag + ids[0]}
 }
 
 // inServices finds leftovers of unfinished runs in Kubernetes and in buckets.
@@ -180,7 +215,7 @@ func (s *Search) inServices(ctx context.Context) (items []leftover.Item, err err
 		}
 	}
 	for _, x := range s.plans {
-		if x.run.Status == iotax.Done {
+		if x.run.Status == iotax.Done || !x.trusted {
 			continue
 		}
 		// A run that never had a pod left nothing in its cluster. Skip the cluster, because it may no longer exist.

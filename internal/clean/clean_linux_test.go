@@ -58,3 +58,31 @@ func TestLeftoversWithoutStore(t *testing.T) {
 		t.Errorf("%q, %v", here, err)
 	}
 }
+
+// In a store to which other users can write, a plan may name any machine. Open uses it only if the user names its run.
+func TestMachinesOfOtherUsers(t *testing.T) {
+	url, asked := filepath.Join(t.TempDir(), "runs.db"), filepath.Join(t.TempDir(), "asked")
+	db, err := store.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "machines: {m: {lima: {instance: x, program: " + asked + ".sh}}, e: {podman: {image: x, host: unix://" + asked + ".sock}}}\n" +
+		"targets: {one: {on: m, dir: /data}, two: {on: e, dir: /data}}\nworkloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}\n"
+	r := &iotax.Run{ID: store.NewID(time.Now()), Status: iotax.Interrupted, Plan: []byte(text)}
+	if err := errors.Join(os.WriteFile(asked+".sh", []byte("#!/bin/sh\ntouch "+asked+"\n"), 0o700), db.Create(t.Context(), r), db.Close(), os.Chmod(url, 0o660)); err != nil {
+		t.Fatal(err)
+	}
+	for _, refs := range [][]string{nil, {"latest"}, {r.ID[:8]}} {
+		s := Open(t.Context(), url, true, refs...)
+		_, lost := os.Stat(asked)
+		if err := s.Missed(); err == nil || !strings.Contains(err.Error(), "other users can write to the store") || !strings.Contains(err.Error(), r.ID) || lost == nil {
+			t.Errorf("%q: %v, asked: %v", refs, err, lost == nil)
+		}
+		s.Close(t.Context())
+	}
+	s := Open(t.Context(), url, true, r.ID)
+	defer s.Close(t.Context())
+	if _, err := os.Stat(asked); err != nil {
+		t.Errorf("the machine of the named run was not asked: %v, %v", err, s.Missed())
+	}
+}

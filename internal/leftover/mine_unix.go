@@ -10,8 +10,8 @@ import (
 	"iotax/internal/agent"
 )
 
-// mine reports whether a file belongs to this user, or to the user for whom sudo started this agent.
-func mine(info fs.FileInfo) bool {
+// Mine reports whether a file belongs to this user, or to the user for whom sudo started this agent.
+func Mine(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	caller, called := agent.Caller()
 	return ok && (int(st.Uid) == os.Geteuid() || called && int(st.Uid) == caller)

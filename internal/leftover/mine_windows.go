@@ -2,5 +2,5 @@ package leftover
 
 import "io/fs"
 
-// mine returns true, because Windows has a temporary directory for each user.
-func mine(fs.FileInfo) bool { return true }
+// Mine returns true, because Windows has a temporary directory for each user.
+func Mine(fs.FileInfo) bool { return true }

@@ -152,7 +152,7 @@ func marked(dirs []string) (found []remnant) {
 			if err != nil || !info.IsDir() || strings.Contains(name, "\n") {
 				continue
 			}
-			r.Foreign, r.Label = !mine(info), markerOf(root, name)
+			r.Foreign, r.Label = !Mine(info), markerOf(root, name)
 			if r.Foreign || r.Label != "" {
 				found = append(found, r)
 			}
@@ -180,7 +180,7 @@ func Others(run string) (found []Label) {
 func markerOf(root *os.Root, name string) string {
 	for _, at := range []string{name, name + "/" + Marker} {
 		info, err := root.Lstat(at)
-		if err != nil || !mine(info) || info.IsDir() != (at == name) || at != name && !info.Mode().IsRegular() {
+		if err != nil || !Mine(info) || info.IsDir() != (at == name) || at != name && !info.Mode().IsRegular() {
 			return ""
 		}
 	}

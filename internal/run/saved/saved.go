@@ -9,6 +9,9 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -215,8 +218,27 @@ func Trials(ctx context.Context, db *store.Store, id string) (trials []*iotax.Tr
 	return trials, nil
 }
 
+// Trusted reports whether iotax may act on the plan of a run: only this user can write to the store, or refs name the
+// run by its id. In another store, a plan may name programs and machines that another user chose.
+func Trusted(db *store.Store, id string, refs ...string) bool {
+	if slices.Contains(refs, id) && id != "latest" && id != "newest" { // another user can also choose ids
+		return true
+	}
+	path, err := filepath.EvalSymlinks(db.String())
+	if db.Shared() || err != nil {
+		return false
+	}
+	for _, suffix := range []string{"", "-wal", "-journal"} { // SQLite also reads changes from the last two
+		st, err := os.Stat(path + suffix)
+		if err == nil && (!leftover.Mine(st) || runtime.GOOS != "windows" && st.Mode().Perm()&0o022 != 0) {
+			return false
+		}
+	}
+	return true
+}
+
 // Resume finds the run to continue and stores it in opts. It returns the plan of the run. The id "latest" means the
-// newest run, even if that run has no trials.
+// newest run, even if that run has no trials. The run must be Trusted.
 func Resume(ctx context.Context, db *store.Store, id string, opts *run.Options) (*plan.Plan, error) {
 	if id == "latest" {
 		id = "newest"
@@ -228,6 +250,10 @@ func Resume(ctx context.Context, db *store.Store, id string, opts *run.Options) 
 	heard, err := db.Pulse(ctx, r.ID)
 	if err == nil {
 		err = resumable(r, heard)
+	}
+	if err == nil && !Trusted(db, r.ID, id) {
+		err = iotax.Usage(&iotax.Error{Op: "resume", On: r.ID, Err: errors.New("other users can write to the store, and may have chosen the commands of this run"),
+			Hint: "check its plan (iotax show --plan " + r.ID + "), and name the run: " + Continue(r)})
 	}
 	if err != nil {
 		return nil, err
