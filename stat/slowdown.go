@@ -59,12 +59,16 @@ func Slowed(candidate, fast, slow Sample, least float64) (Slowdown, error) {
 	interesting := math.Log1p(least)
 	smallest := 0.75 * interesting
 	step := math.Log(math.Log(MaxSlowdown)/smallest) / (slowdownSizes - 1)
+	compare := func(level float64) (yes, no float64) {
+		others := fast.about(0) + slow.about(level)
+		return logLikelihood(others + candidate.about(level)), logLikelihood(others + candidate.about(0))
+	}
 	var with, without []float64
-	most := math.Inf(-1)
+	yes, no := compare(-interesting) // not one of the sizes below
+	most := yes - no
 	for i := range slowdownSizes {
 		level := -smallest * math.Exp(float64(i)*step)
-		others := fast.about(0) + slow.about(level)
-		yes, no := logLikelihood(others+candidate.about(level)), logLikelihood(others+candidate.about(0))
+		yes, no := compare(level)
 		with, without = append(with, yes), append(without, no)
 		if -level >= interesting {
 			most = math.Max(most, yes-no)
