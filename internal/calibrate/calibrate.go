@@ -48,9 +48,10 @@ func New(r *iotax.Run, trials, null []*iotax.Trial, brief bool) (*iotax.Calibrat
 	if err != nil {
 		return fail(err)
 	}
+	serial := stat.Serial(d)
 	c := &iotax.Calibration{Ratio: e.Estimate, Lo: known(e.Lo), Hi: known(e.Hi), Rounds: len(d), CV: cv(append(slices.Clone(a), b...)),
-		Lag1: known(stat.Lag1(d)), At: r.Start, Workload: w.Name, Length: length(trials), Brief: brief}
-	c.Phi = phi(c.Lag1, len(d))
+		Lag1: known(serial.Lag1), At: r.Start, Workload: w.Name, Length: length(trials), Brief: brief}
+	c.Phi = phi(serial, len(d))
 	if !brief {
 		c.Trial = trialLength(components(trials, w.Name, metric, d))
 	}
@@ -93,15 +94,15 @@ func cv(xs []float64) float64 {
 }
 
 // phi returns the autocorrelation for which intervals are widened. It is 0 if n is less than minPhi, or if the estimate
-// r from n rounds does not exceed the 95 % quantile of independent rounds, −1/n + 1.645/√n. Otherwise it is r without
-// its bias, φ ≈ (n·r+1)/(n−4) (Marriott & Pope 1954: E r ≈ φ − (1+4φ)/n), but at most 0.9. Widening for every positive
-// r would make half of the intervals of a quiet setup too wide.
-func phi(r float64, n int) float64 {
-	if n < minPhi || r <= 1.645/math.Sqrt(float64(n))-1/float64(n) {
+// r from n rounds is not significant at 5 %. Otherwise it is r without its bias, φ ≈ (n·r+1)/(n−4) (Marriott & Pope
+// 1954: E r ≈ φ − (1+4φ)/n), but at most 0.9. Widening for every positive r would make half of the intervals of a quiet
+// setup too wide.
+func phi(r stat.SerialTest, n int) float64 {
+	if n < minPhi || !(r.P <= 0.05) {
 		return 0
 	}
 	const most = 0.9 // this widens intervals 4.4-fold, by √((1+φ)/(1−φ)); a setup with a larger φ is unfit for measurements
-	return math.Min(most, (float64(n)*r+1)/float64(n-4))
+	return math.Min(most, (float64(n)*r.Lag1+1)/float64(n-4))
 }
 
 // nullIOPS returns the median read IOPS of the valid null-engine trials of target, or 0 if there are none.

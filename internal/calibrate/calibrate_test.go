@@ -110,11 +110,32 @@ func TestPhiOnlyWhereItIsMoreThanChance(t *testing.T) {
 	if m := sum / float64(seen); math.Abs(m-0.6) > 0.1 {
 		t.Errorf("φ = 0.6 is estimated as %.2f", m)
 	}
-	if phi(0.95, 6) != 0 {
+	if phi(stat.SerialTest{Lag1: 0.95}, 6) != 0 {
 		t.Error("six rounds tell no φ")
 	}
-	if got := phi(1, 13); got > 0.9 {
+	if got := phi(stat.SerialTest{Lag1: 1}, 13); !(got > 0 && got <= 0.9) {
 		t.Errorf("φ of %v leaves no interval", got)
+	}
+}
+
+// Of studies without autocorrelation 5 % are widened, also with the fewest rounds.
+func TestPhiByChance(t *testing.T) {
+	r := rand.New(rand.NewPCG(12, 30))
+	const studies = 5000
+	for _, n := range []int{minPhi, 30} {
+		widened := 0
+		for range studies {
+			d := make([]float64, n)
+			for i := range d {
+				d[i] = r.NormFloat64()
+			}
+			if phi(stat.Serial(d), n) > 0 {
+				widened++
+			}
+		}
+		if share := float64(widened) / studies; share < 0.044 || share > 0.06 {
+			t.Errorf("%d rounds: %.1f %% of studies are widened, not 5 %%", n, 100*share)
+		}
 	}
 }
 
