@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -324,24 +325,16 @@ func important(t block.Table, most int) block.Table {
 	if len(t.Rows) <= most {
 		return t
 	}
-	order := slices.Clone(t.Rows)
-	slices.SortStableFunc(order, func(x, y block.Row) int { return int(y.Weight - x.Weight) })
-	least, ties := order[most-1].Weight, 0
-	for _, r := range order[:most] {
-		if r.Weight == least {
-			ties++
-		}
+	order := make([]int, len(t.Rows))
+	for i := range order {
+		order[i] = i
 	}
+	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(t.Rows[y].Weight, t.Rows[x].Weight) })
 	rows, heading := t.Rows, ""
 	t.Rows = nil
-	for _, r := range rows {
-		if r.Heading != "" {
-			heading = r.Heading
-		}
-		if r.Weight == least {
-			ties--
-		}
-		if r.Weight > least || r.Weight == least && ties >= 0 {
+	for i, r := range rows {
+		heading = cmp.Or(r.Heading, heading)
+		if slices.Contains(order[:most], i) {
 			r.Heading, heading = heading, ""
 			t.Rows = append(t.Rows, r)
 		}
