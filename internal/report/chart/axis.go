@@ -2,6 +2,7 @@ package chart
 
 import (
 	"math"
+	"slices"
 
 	"iotax/internal/report/format"
 )
@@ -113,8 +114,7 @@ func (a Axis) at(v, from, to float64) float64 {
 // lines only inside the bands, each given as the y coordinates of its top and bottom. It omits labels that would touch
 // an earlier one.
 func (a Axis) horizontal(c *canvas, left, right float64, labels []float64, bands ...[2]float64) {
-	type span struct{ from, to float64 }
-	var taken []span
+	var taken [][2]float64 // the ends of the labels
 	for _, t := range a.Ticks {
 		x := a.at(t.At, left, right)
 		if !a.has(t.At) || !finite(x) {
@@ -124,15 +124,12 @@ func (a Axis) horizontal(c *canvas, left, right float64, labels []float64, bands
 			c.line("grid", x, b[0], x, b[1])
 		}
 		at, from, to := within(x, t.Label, 2, c.width-2)
-		free := true
-		for _, s := range taken {
-			free = free && (to+5 < s.from || from-5 > s.to)
+		if slices.ContainsFunc(taken, func(s [2]float64) bool { return to+5 >= s[0] && from-5 <= s[1] }) {
+			continue
 		}
-		if free {
-			for _, y := range labels {
-				c.text(at, y, "tick", "middle", t.Label)
-			}
-			taken = append(taken, span{from, to})
+		for _, y := range labels {
+			c.text(at, y, "tick", "middle", t.Label)
 		}
+		taken = append(taken, [2]float64{from, to})
 	}
 }

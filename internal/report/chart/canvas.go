@@ -7,6 +7,7 @@ package chart
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -44,6 +45,14 @@ type canvas struct {
 	view          int    // of the shapes added next
 	linked        bool
 	shapes        []shape
+}
+
+// newCanvas returns an empty canvas. A width of 0 means the constant Width.
+func newCanvas(title, desc string, width float64) *canvas {
+	if width == 0 {
+		width = Width
+	}
+	return &canvas{title: title, desc: desc, width: width}
 }
 
 // A shape is a text, a circle, or a path. A rectangle is a path with four corners.
@@ -110,12 +119,7 @@ func widthOf(s string) float64 { return perChar * float64(utf8.RuneCountInString
 func perLine(width float64) int { return int(width / perChar) }
 
 func finite(xs ...float64) bool {
-	for _, x := range xs {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(xs, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 }
 
 // shorten replaces the middle of s with "…" if s has more than `most` characters, unless `most` is below 3. It keeps

@@ -30,13 +30,9 @@ const (
 )
 
 func (f Flame) draw() *canvas {
-	c := &canvas{title: f.Title, width: f.Width}
-	if !(c.width > 0) {
-		c.width = Width
-	}
+	c := newCanvas(f.Title, "", f.Width)
 	drawn := false
 	for _, p := range f.Panels {
-		c.tone = ""
 		c.text(0, c.height+14, "head", "", shorten(p.Heading, perLine(c.width)))
 		depth := depthOf(p.Frames, c.width)
 		c.height += 22 + flameHeight*float64(depth)
@@ -71,8 +67,6 @@ func (c *canvas) frames(all []Frame, x, y float64) {
 				class, c.tone = heat(f.Level), "worse"
 			case f.Level < 0:
 				class, c.tone = heat(-f.Level), "better"
-			default:
-				c.tone = ""
 			}
 			c.rect(x, y-flameHeight+1, math.Max(.5, w-1), flameHeight-1, class, f.Title)
 			c.tone = ""

@@ -62,10 +62,7 @@ func (p Plot) draw() *canvas {
 	if !p.X.ok() || !p.Y.ok() || len(p.Lines) == 0 {
 		return nil
 	}
-	c := &canvas{title: p.Title, desc: p.Desc, width: p.Width}
-	if !(c.width > 0) || math.IsInf(c.width, 0) {
-		c.width = Width
-	}
+	c := newCanvas(p.Title, p.Desc, p.Width)
 	top := 10 + p.legend(c)
 	if p.Y.Label != "" || p.Note != "" || p.Rules != nil {
 		top += 18

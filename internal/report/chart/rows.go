@@ -72,10 +72,7 @@ func (r Rows) draw() *canvas {
 	if !r.Axis.ok() || len(r.Rows) == 0 {
 		return nil
 	}
-	c := &canvas{title: r.Title, desc: r.Desc, width: r.Width}
-	if !(c.width > 0) || math.IsInf(c.width, 0) {
-		c.width = Width
-	}
+	c := newCanvas(r.Title, r.Desc, r.Width)
 	left, right, top, across := 10.0, c.width-10, 8.0, c.width
 	if r.Ends[0] != "" {
 		top = 56 // below the headers, the ends and the ticks
