@@ -93,15 +93,11 @@ func JUnit(w io.Writer, r *report.Report) error {
 		}
 		s.Cases = append(s.Cases, c)
 	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
+	out, err := xml.MarshalIndent(junitReport{Suites: []junitSuite{s}}, "", "  ")
+	if err != nil {
 		return err
 	}
-	e := xml.NewEncoder(w)
-	e.Indent("", "  ")
-	if err := e.Encode(junitReport{Suites: []junitSuite{s}}); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
+	_, err = fmt.Fprintf(w, "%s%s\n", xml.Header, out)
 	return err
 }
 
@@ -113,20 +109,17 @@ func GitHub(w io.Writer, r *report.Report) error {
 	level := map[expect.Outcome]string{expect.Missed: "error", expect.Undecided: "warning", expect.Met: "notice"}
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	var b strings.Builder
 	if text := r.Banner(); text != "" {
-		if _, err := fmt.Fprintf(w, "::warning title=Emulated guests::%s\n", data.Replace(text)); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "::warning title=Emulated guests::%s\n", data.Replace(text))
 	}
 	for _, x := range r.Expected {
 		place := ""
 		if x.File != "" {
 			place = fmt.Sprintf("file=%s,line=%d,", property.Replace(x.File), x.Line)
 		}
-		_, err := fmt.Fprintf(w, "::%s %stitle=%s::%s\n", level[x.Outcome], place, property.Replace(format.Capital(string(x.Outcome))+": "+x.Expectation.String()), data.Replace(sentence(x)))
-		if err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "::%s %stitle=%s::%s\n", level[x.Outcome], place, property.Replace(format.Capital(string(x.Outcome))+": "+x.Expectation.String()), data.Replace(sentence(x)))
 	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return err
 }

@@ -117,8 +117,7 @@ type number64 = iotax.Number
 // null.
 func JSON(w io.Writer, r *report.Report) error {
 	a := assess.Of(r)
-	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: a.Answer(), Banner: r.Banner(), Emulated: r.Emulated(), Assessment: assessment(r, a), Expected: expected(r), Waterfalls: r.Waterfalls, Stages: r.Explanations, Profiles: r.Profiles, Clients: r.Scalings, Reference: r.Reference, Layout: layout(r), Objects: r.ObjectFacts(), Cells: []jsonCell{},
-		Run: jsonRun{Run: r.Run, Precision: number64(r.Run.Precision), Margin: number64(r.Run.Margin), Alpha: number64(r.Alpha)}}
+	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: a.Answer(), Banner: r.Banner(), Emulated: r.Emulated(), Assessment: assessment(r, a), Expected: expected(r), Waterfalls: r.Waterfalls, Stages: r.Explanations, Profiles: r.Profiles, Clients: r.Scalings, Reference: r.Reference, Layout: layout(r), Objects: r.ObjectFacts(), Cells: []jsonCell{}, Run: toRun(r)}
 	if out.Environment == nil {
 		out.Environment = map[string]string{}
 	}
