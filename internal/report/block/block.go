@@ -246,14 +246,16 @@ func (t Table) Refers(note int) bool {
 	})
 }
 
-// Filled returns the table without those of the given columns that are empty. A column is empty if none of its cells
-// has text or notes.
+// Worded reports whether any cell of a column has text or notes.
+func (t Table) Worded(k int) bool {
+	return slices.ContainsFunc(t.Rows, func(r Row) bool { return k < len(r.Cells) && (r.Cells[k].Text != "" || r.Cells[k].Notes != nil) })
+}
+
+// Filled returns the table without those of the given columns that have neither text nor notes.
 func (t Table) Filled(columns ...int) Table {
 	var keep []int
 	for k := range t.Head {
-		if !slices.Contains(columns, k) || slices.ContainsFunc(t.Rows, func(r Row) bool {
-			return k < len(r.Cells) && (r.Cells[k].Text != "" || r.Cells[k].Notes != nil)
-		}) {
+		if !slices.Contains(columns, k) || t.Worded(k) {
 			keep = append(keep, k)
 		}
 	}

@@ -3,6 +3,7 @@ package html
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -43,20 +44,14 @@ type Frame struct{ Head, Top template.HTML }
 
 // Write writes the document as a self-contained page.
 func Write(w io.Writer, d block.Document, f Frame) error {
-	p := &page{t: template.Must(pageTemplate.Clone())}
+	p := &page{t: template.Must(pageTemplate.Clone()), names: map[string]int{}}
 	p.t.Funcs(template.FuncMap{"blocks": p.blocks})
 	body, err := p.blocks(d.Blocks)
 	if err != nil {
 		return fmt.Errorf("write HTML: %w", err)
 	}
-	title := format.Clean(d.Title)
-	if title == "" {
-		title = "iotax"
-	}
-	about := title
-	if d.About != "" {
-		about += ", " + format.Clean(d.About)
-	}
+	title := cmp.Or(format.Clean(d.Title), "iotax")
+	about := strings.TrimSuffix(title+", "+format.Clean(d.About), ", ")
 	var b bytes.Buffer
 	if err := p.t.ExecuteTemplate(&b, "page", map[string]any{"CSS": template.CSS(PageCSS), "Script": template.JS(PageJS),
 		"Policy": PagePolicy,
@@ -141,9 +136,6 @@ func (p *page) blocks(all []block.Block) (template.HTML, error) {
 
 // unique returns the name, with a number if an earlier table or subheading of the page has the same name.
 func (p *page) unique(name string) string {
-	if p.names == nil {
-		p.names = map[string]int{}
-	}
 	p.names[name]++
 	if n := p.names[name]; n > 1 {
 		return fmt.Sprintf("%s %d", name, n)
@@ -173,19 +165,16 @@ type cellView struct {
 func (p *page) tables(t block.Table) (out []tableView) {
 	worded := make([]bool, len(t.Head))
 	for k := range worded {
-		worded[k] = slices.ContainsFunc(t.Rows, func(r block.Row) bool {
-			return k < len(r.Cells) && (r.Cells[k].Text != "" || r.Cells[k].Notes != nil)
-		})
+		worded[k] = t.Worded(k)
 	}
-	class := func(k int) string {
-		var words []string
+	class := func(k int) (words string) {
 		if slices.Contains(t.Right, k) {
-			words = append(words, "right")
+			words = "right"
 		}
 		if slices.Contains(t.Wraps, k) {
-			words = append(words, "long")
+			words += " long"
 		}
-		return strings.Join(words, " ")
+		return strings.TrimSpace(words)
 	}
 	headed := slices.ContainsFunc(t.Rows, func(r block.Row) bool { return r.Heading != "" && r.Head == nil })
 	begin := func(heading string, head []string) {

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
@@ -49,11 +50,7 @@ func escapeMarkdown(s string) string {
 // Markdown writes a document as GitHub Flavored Markdown, for an issue or a pull request.
 func Markdown(w io.Writer, d block.Document) error {
 	var b strings.Builder
-	title := escapeMarkdown(d.Title)
-	if title == "" {
-		title = "iotax"
-	}
-	fmt.Fprintf(&b, "## %s\n", title)
+	fmt.Fprintf(&b, "## %s\n", cmp.Or(escapeMarkdown(d.Title), "iotax"))
 	markdownBlocks(&b, d.Blocks)
 	_, err := io.WriteString(w, b.String())
 	return err

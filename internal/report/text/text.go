@@ -77,13 +77,13 @@ func (t *writer) line(s string) {
 
 // para wraps and writes s. It prefixes the first line with `first` and the others with `rest`.
 func (t *writer) para(s, first, rest string, style lipgloss.Style) {
-	text, indent := format.Bind(format.Clean(s)), first
 	width := t.width - ansi.StringWidth(first)
-	if ansi.StringWidth(text) > width {
+	if ansi.StringWidth(format.Clean(s)) > width {
 		width = min(width, t.width-ansi.StringWidth(rest))
 	}
-	for _, l := range format.Break(text, width) {
-		t.line(indent + style.Render(strings.ReplaceAll(l, format.NBSP, " ")))
+	indent := first
+	for _, l := range format.Wrap(s, width) {
+		t.line(indent + style.Render(l))
 		indent = rest
 	}
 }
@@ -160,8 +160,7 @@ func (t *writer) notes(notes []block.Note) {
 			text = label + " " + text
 		}
 		first := format.Pad(marks[i], len(indent))
-		for k, l := range format.Break(format.Bind(format.Clean(text)), t.width-len(indent)) {
-			l = strings.ReplaceAll(l, format.NBSP, " ")
+		for k, l := range format.Wrap(text, t.width-len(indent)) {
 			if rest, ok := strings.CutPrefix(l, label); ok && k == 0 && label != "" {
 				l = t.pal.of(n.Tone).Render(label) + rest
 			}
