@@ -123,10 +123,7 @@ func BandwidthOf(metric string) string {
 // bandwidths returns the bandwidths of a cell's valid trials in B/s.
 func (b *builder) bandwidths(target, workload, metric string) []float64 {
 	var out []float64
-	for _, t := range b.byCell[Cell{target, workload}] {
-		if !b.Counts(t) {
-			continue
-		}
+	for _, t := range b.Valid(Cell{target, workload}) {
 		if v, ok := t.Value(metric); ok && v.Unit == iotax.BytesPerSecond && v.Value > 0 {
 			out = append(out, v.Value)
 		}

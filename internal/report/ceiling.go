@@ -15,7 +15,7 @@ import (
 // fio's null engine reached with one thread on this host, times the number of threads or of CPUs, whichever is smaller.
 // In a guest, the load generator reaches fewer IOPS, so a note about a guest may be missing. Cells on other machines,
 // for example in containers, are not checked.
-func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.TargetInfo) {
+func (b *builder) cpuBound(r *Row, s *Section, target iotax.TargetInfo) {
 	c := b.Run.Calibration
 	elsewhere := target.Facts[iotax.FactMachineKernel] != "" && target.Facts[iotax.FactAccel] == ""
 	if c == nil || !(c.NullIOPS > 0) || elsewhere {
@@ -23,10 +23,7 @@ func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.Tar
 	}
 	var rates []float64
 	threads := 1
-	for _, t := range trials {
-		if !b.Counts(t) {
-			continue
-		}
+	for _, t := range b.Valid(Cell{r.Target, s.Workload}) {
 		if rate := totalIOPS(t); rate > 0 {
 			rates = append(rates, rate)
 		}

@@ -88,9 +88,8 @@ type CostCell struct {
 // Counting returns the valid trials of each cell, ordered by round.
 func (r *Report) Counting() map[Cell][]*Trial {
 	out := make(map[Cell][]*Trial, len(r.byCell))
-	for c, all := range r.byCell {
-		ts := slices.DeleteFunc(slices.Clone(all), func(t *Trial) bool { return !r.Counts(t) })
-		if len(ts) > 0 {
+	for c := range r.byCell {
+		if ts := r.Valid(c); len(ts) > 0 {
 			slices.SortStableFunc(ts, func(a, b *Trial) int { return cmp.Compare(a.Round, b.Round) })
 			out[c] = ts
 		}

@@ -51,6 +51,11 @@ func (x *index) TrialsOf(c Cell) []*Trial { return x.byCell[c] }
 // Counts reports whether a trial is valid: it did not fail, and its round is not discarded.
 func (x *index) Counts(t *Trial) bool { return t.Err == "" && !x.discarded[t.Workload][t.Round] }
 
+// Valid returns the valid trials of a cell in the order in which they ran.
+func (x *index) Valid(c Cell) []*Trial {
+	return slices.DeleteFunc(slices.Clone(x.byCell[c]), func(t *Trial) bool { return !x.Counts(t) })
+}
+
 // Found returns all notes about rows, both from Notes and from Common, in the order in which they were found.
 func (x *index) Found() []*Note { return x.found }
 

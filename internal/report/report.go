@@ -435,11 +435,10 @@ func (b *builder) values(s *Section, r *Row) failures {
 func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 	cell := Cell{r.Target, s.Workload}
 	about := iotax.AboutCell(r.Target, s.Workload)
-	trials := b.byCell[cell]
 	for f, it := range b.findings(cell) {
 		b.note(r, f, it)
 	}
-	b.cpuBound(r, s, trials, target)
+	b.cpuBound(r, s, target)
 	if r.Err != "" {
 		r.Verdict = stat.NoResult
 		b.note(r, rules.TargetNotOpened.Hinting("").FoundError(iotax.AboutTarget(r.Target), r.Err), Item{Cells: []Cell{{Target: r.Target}}})

@@ -18,7 +18,7 @@ var quantiles = []struct {
 // quantiles are computed from merged histograms if there are any, because percentiles of several trials must not be
 // averaged. Such a quantile has no value if fewer than 100 observations lie beyond it.
 func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
-	trials := slices.DeleteFunc(slices.Clone(b.byCell[Cell{target, w.Name}]), func(t *Trial) bool { return !b.Counts(t) })
+	trials := b.Valid(Cell{target, w.Name})
 	var figures []Figure
 	fromHistograms := map[string]bool{}
 	for _, h := range b.histograms[Cell{target, w.Name}] {

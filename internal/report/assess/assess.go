@@ -92,6 +92,8 @@ func (c assessed) figure() Figure {
 	return f
 }
 
+func (c assessed) cell() report.Cell { return report.Cell{Target: c.r.Target, Workload: c.s.Workload} }
+
 func (c assessed) name() string {
 	if c.s.First {
 		return c.r.Target + " / " + c.s.Workload
@@ -183,10 +185,8 @@ func (a *assessing) say(s Sentence) { a.out = append(a.out, s) }
 func (a *assessing) notes(r *report.Row, ids ...string) []int {
 	var out []int
 	for _, n := range a.Found() {
-		if slices.Contains(ids, n.Rule) && a.Concerns(n, r) {
-			if n.Number > 0 {
-				out = append(out, n.Number)
-			}
+		if n.Number > 0 && slices.Contains(ids, n.Rule) && a.Concerns(n, r) {
+			out = append(out, n.Number)
 		}
 	}
 	return out

@@ -176,17 +176,13 @@ func depthText(x float64) string {
 // found reports whether more than half of a row's valid trials, or the row's target, have a finding of the rule. For
 // rules.CPUBound, a note about the row also counts.
 func (a *assessing) found(r *report.Row, s *report.Section, rule string) bool {
-	n, with := 0, 0
-	for _, t := range a.TrialsOf(report.Cell{Target: r.Target, Workload: s.Workload}) {
-		if !a.Counts(t) {
-			continue
-		}
-		n++
+	trials, with := a.Valid(report.Cell{Target: r.Target, Workload: s.Workload}), 0
+	for _, t := range trials {
 		if slices.ContainsFunc(t.Findings, func(f iotax.Finding) bool { return f.Rule == rule }) {
 			with++
 		}
 	}
-	if 2*with > n {
+	if 2*with > len(trials) {
 		return true
 	}
 	if slices.ContainsFunc(a.Target(r.Target).Findings, func(f iotax.Finding) bool {
@@ -201,10 +197,7 @@ func (a *assessing) found(r *report.Row, s *report.Section, rule string) bool {
 // job requested. Unknown numbers are 0.
 func (a *assessing) depth(c assessed) (got, asked float64) {
 	var depths []float64
-	for _, t := range a.TrialsOf(report.Cell{Target: c.r.Target, Workload: c.s.Workload}) {
-		if !a.Counts(t) {
-			continue
-		}
+	for _, t := range a.Valid(c.cell()) {
 		var flows []stat.Flow
 		for _, d := range []string{"read", "write", "trim"} {
 			rate, ok := t.Value(d + ".iops")
@@ -251,8 +244,8 @@ func (a *assessing) overrun(c assessed) float64 {
 
 func (a *assessing) medianOf(c assessed, of func(*report.Trial) (float64, bool)) float64 {
 	var xs []float64
-	for _, t := range a.TrialsOf(report.Cell{Target: c.r.Target, Workload: c.s.Workload}) {
-		if x, ok := of(t); ok && a.Counts(t) {
+	for _, t := range a.Valid(c.cell()) {
+		if x, ok := of(t); ok {
 			xs = append(xs, x)
 		}
 	}
@@ -273,13 +266,9 @@ func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok 
 	}
 	var xs []float64
 	of, bandwidth := a.Target(c.r.Target).Facts[iotax.FactLineRate], report.BandwidthOf(c.s.Metric)
-	for _, t := range a.TrialsOf(report.Cell{Target: c.r.Target, Workload: c.s.Workload}) {
-		text := cmp.Or(t.Facts[iotax.FactLineRate], of)
-		if text == "" {
-			continue
-		}
-		line, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(line > 0) || !a.Counts(t) {
+	for _, t := range a.Valid(c.cell()) {
+		line, err := strconv.ParseFloat(cmp.Or(t.Facts[iotax.FactLineRate], of), 64)
+		if err != nil || !(line > 0) {
 			continue
 		}
 		if v, ok := t.Value(bandwidth); ok && v.Unit == iotax.BytesPerSecond {
@@ -425,10 +414,7 @@ func (a *assessing) paths() {
 	for _, w := range a.Workloads() {
 		for _, t := range a.Targets() {
 			var first, second []float64
-			for _, x := range a.TrialsOf(report.Cell{Target: t.Name, Workload: w.Name}) {
-				if !a.Counts(x) {
-					continue
-				}
+			for _, x := range a.Valid(report.Cell{Target: t.Name, Workload: w.Name}) {
 				f, ok := pathValue(x, iotax.ValueFirstDuration)
 				s, both := pathValue(x, iotax.ValueSecondDuration)
 				if !ok || !both {

@@ -89,7 +89,11 @@ func (a *assessing) sum(cells []assessed) {
 		text = fmt.Sprintf("Of %d comparisons: %s. ", n, strings.Join(parts, ", "))
 	}
 	var errors, warnings []string
-	for _, note := range slices.Concat(a.General, a.notesInOrder()) {
+	notes := slices.Clone(a.General)
+	for _, n := range a.Found() {
+		notes = append(notes, *n)
+	}
+	for _, note := range notes {
 		switch note.Severity {
 		case iotax.Invalid:
 			errors = append(errors, rules.Title(note.Rule))
@@ -129,8 +133,8 @@ func (a *assessing) memory(cells []assessed) {
 		}
 		told = append(told, base.Target)
 		var took []float64
-		for _, t := range a.TrialsOf(report.Cell{Target: base.Target, Workload: c.s.Workload}) {
-			if v, ok := t.Value(iotax.ValueReadLatencyMean); ok && a.Counts(t) {
+		for _, t := range a.Valid(report.Cell{Target: base.Target, Workload: c.s.Workload}) {
+			if v, ok := t.Value(iotax.ValueReadLatencyMean); ok {
 				took = append(took, v.Value)
 			}
 		}
@@ -142,14 +146,6 @@ func (a *assessing) memory(cells []assessed) {
 		a.say(Sentence{Kind: SaysMemory, Figures: []Figure{{Target: base.Target, Workload: c.s.Workload, Metric: c.s.Metric}},
 			Causes: []Cause{{rules.HostMemory.ID, text}}, Notes: a.notes(base, rules.HostMemory.ID), Text: text})
 	}
-}
-
-func (a *assessing) notesInOrder() []report.Note {
-	var out []report.Note
-	for _, n := range a.Found() {
-		out = append(out, *n)
-	}
-	return out
 }
 
 func uniq(words []string) []string {

@@ -198,14 +198,6 @@ func Generated(r *report.Report) string {
 	return s + "."
 }
 
-// counts returns the number of starts in each mode, as text. See stat.StartSpread.Modes.
-func counts(modes [][]int) (out []string) {
-	for _, m := range modes {
-		out = append(out, strconv.Itoa(len(m)))
-	}
-	return out
-}
-
 // Starts describes how much the ratios vary between starts and between the rounds of a start, using the cell that
 // varies most between starts. For a single start of machines or servers, it states that the intervals do not cover what
 // another start may change.
@@ -232,7 +224,11 @@ func Starts(r *report.Report) string {
 	}
 	text += " (" + cell + ")."
 	if n := len(most.Modes); n > 1 {
-		text += fmt.Sprintf(" There are %d speeds, in %s starts (the worst first)", n, format.Enumerate(counts(most.Modes), n, ""))
+		var counts []string // of starts
+		for _, starts := range most.Modes {
+			counts = append(counts, strconv.Itoa(len(starts)))
+		}
+		text += fmt.Sprintf(" There are %d speeds, in %s starts (the worst first)", n, format.Enumerate(counts, n, ""))
 		if fact, values := r.Separates(moody); fact != "" {
 			text += fmt.Sprintf("; they differ in %s: %s", fact, format.Clean(strings.Join(values, ", ")))
 		}
