@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	gonum "gonum.org/v1/gonum/stat"
+
 	"iotax"
 	"iotax/internal/report"
 	"iotax/internal/report/format"
@@ -273,15 +275,8 @@ func baselineVariation(r *report.Report) (lo, hi float64) {
 		if !s.First || !base.Baseline || len(xs) < 2 {
 			continue
 		}
-		var sum, ss float64
-		for _, x := range xs {
-			sum += x
-		}
-		m := sum / float64(len(xs))
-		for _, x := range xs {
-			ss += (x - m) * (x - m)
-		}
-		cv := math.Sqrt(ss/float64(len(xs)-1)) / m
+		mean, sd := gonum.MeanStdDev(xs, nil)
+		cv := sd / mean
 		if math.IsNaN(cv) || math.IsInf(cv, 0) {
 			continue
 		}
