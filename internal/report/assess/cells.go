@@ -47,9 +47,6 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 		rest = fmt.Sprintf(" (%d more cannot be judged)", n)
 	}
 	out.Kind = SaysNothing
-	tell := func(c *assessed, kind SentenceKind) {
-		out.Kind, out.Figures = kind, []Figure{c.figure()}
-	}
 	noisy, few := counts[stat.Inconclusive], counts[stat.TooFew]
 	switch {
 	case len(a.Trials) == 0:
@@ -65,7 +62,7 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 	case len(cells) == 0:
 		out.Text = fmt.Sprintf("Only %s was measured: there is nothing to compare it with", base)
 	case worst != nil:
-		tell(worst, SaysLoss)
+		out.Kind, out.Figures = SaysLoss, []Figure{worst.figure()}
 		words := format.ContrastOf(worst.s.Metric, worst.s.Better, worst.s.Unit)
 		if len(targets) == 1 || words.Worse != "slower" {
 			if judged > 1 {
@@ -84,7 +81,7 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 			out.Text += ". " + format.Enumerate(others, format.Listed, "target") + " may be as slow"
 		}
 	case best != nil:
-		tell(best, SaysGain)
+		out.Kind, out.Figures = SaysGain, []Figure{best.figure()}
 		out.Text = "No loss found. "
 		if judged > 1 {
 			out.Text = fmt.Sprintf("No loss found in %d comparisons. Largest gain: ", judged)

@@ -53,10 +53,10 @@ func banner(r *report.Report) (out []string) {
 	for _, f := range r.Run.Findings {
 		if f.Rule == rules.StoppedEarly.ID || f.Rule == rules.RunnerDied.ID {
 			why := strings.TrimSuffix(f.Evidence, ".")
-			ended = append(ended, why)
-			if rest, ok := strings.CutPrefix(why, f.Subject.Workload+": "); ok && f.Subject.Workload != "" && len(r.Run.Findings) > 1 {
-				ended[len(ended)-1] = rest
+			if f.Subject.Workload != "" && len(r.Run.Findings) > 1 {
+				why = strings.TrimPrefix(why, f.Subject.Workload+": ")
 			}
+			ended = append(ended, why)
 		}
 	}
 	switch n := len(ended); {

@@ -63,15 +63,8 @@ func matrix(r *report.Report, a assess.Assessment, tight bool) []block.Block {
 			targets = append(targets, t.Name)
 		}
 	}
-	slices.SortStableFunc(targets, func(x, y string) int {
-		base := func(name string) int {
-			if name == r.Baseline {
-				return 0
-			}
-			return 1
-		}
-		return cmp.Or(cmp.Compare(base(x), base(y)), cmp.Compare(worst[x], worst[y]))
-	})
+	worst[r.Baseline] = -1 // the baseline comes first
+	slices.SortStableFunc(targets, func(x, y string) int { return cmp.Compare(worst[x], worst[y]) })
 	m.mostUnsure = mostUnsure
 	if len(targets) == 2 {
 		m.mostUnsure++

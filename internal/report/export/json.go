@@ -121,12 +121,8 @@ func JSON(w io.Writer, r *report.Report) error {
 	if out.Environment == nil {
 		out.Environment = map[string]string{}
 	}
-	storage := map[string]string{}
-	for _, t := range r.Targets() {
-		storage[t.Name] = t.Storage()
-	}
 	for s, row := range r.Rows() {
-		c := jsonCell{Target: row.Target, Storage: storage[row.Target], Workload: s.Workload, Metric: s.Metric, Unit: s.Unit, Better: s.Better,
+		c := jsonCell{Target: row.Target, Storage: r.Target(row.Target).Storage(), Workload: s.Workload, Metric: s.Metric, Unit: s.Unit, Better: s.Better,
 			Baseline: row.Baseline, Value: row.Value, Verdict: row.Verdict, Error: row.Err,
 			Trials: jsonTrials{row.Ran, row.Failed, row.Discarded}, Findings: r.Findings(s.Workload, row), Secondary: []jsonFigure{}}
 		if e := row.Ratio; e != nil {

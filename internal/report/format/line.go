@@ -21,14 +21,11 @@ func Plural(n int, what string) string {
 // noun `of` if there is one: "a, b and 2 more cells".
 func Enumerate(words []string, limit int, of string) string {
 	if n := len(words) - limit; n > 0 {
-		if of == "" {
-			words = append(words[:limit:limit], fmt.Sprintf("%d more", n))
-			return strings.Join(words[:limit], ", ") + " and " + words[limit]
+		more := fmt.Sprintf("%d more", n)
+		if of != "" && n > 1 {
+			of = strings.TrimSuffix(of, "s") + "s" // it may already be a plural
 		}
-		if n > 1 {
-			of = strings.TrimSuffix(of, "s") // `of` may already be a plural, and Plural adds an "s"
-		}
-		words = append(words[:limit:limit], Plural(n, "more "+of))
+		words = append(words[:limit:limit], strings.TrimSpace(more+" "+of))
 	}
 	if len(words) < 2 {
 		return strings.Join(words, "")

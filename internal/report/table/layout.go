@@ -240,10 +240,7 @@ func sectionTables(r *report.Report) []block.Table {
 	var out []block.Table
 	for i := range r.Sections {
 		s := &r.Sections[i]
-		title := r.Workload(s.Workload).Section
-		if title == "" {
-			title = "Results"
-		}
+		title := cmp.Or(r.Workload(s.Workload).Section, "Results")
 		k := slices.IndexFunc(out, func(t block.Table) bool { return t.Title == title })
 		if k < 0 {
 			k = len(out)
