@@ -119,10 +119,8 @@ func (t *Trial) All() iter.Seq[iotax.Value] {
 	}
 }
 
-// A reader adds the trials of a source to a report.
+// A reader stores the values of trials in a compact form.
 type reader struct {
-	*builder
-	bySeq  map[int]*Trial
 	shapes map[string][]*outline // by the name of the first value
 	last   *outline
 	room   []float64 // memory for values, so that many trials share one allocation
@@ -142,17 +140,14 @@ func (b *builder) read(src Source) error {
 	trials = stat.SetAside(trials)
 	kept := make([]Trial, len(trials))
 	b.Trials = make([]*Trial, 0, len(trials))
-	r := reader{builder: b, bySeq: make(map[int]*Trial, len(trials)), shapes: map[string][]*outline{}}
-	var twice map[int][]*Trial // imported results may share a Seq
+	r := reader{shapes: map[string][]*outline{}}
+	bySeq, twice := make(map[int]*Trial, len(trials)), map[int][]*Trial{} // imported results may share a Seq
 	for i, t := range trials {
 		kept[i].Trial = t
-		if r.bySeq[t.Seq] != nil {
-			if twice == nil {
-				twice = map[int][]*Trial{}
-			}
+		if bySeq[t.Seq] != nil {
 			twice[t.Seq] = append(twice[t.Seq], &kept[i])
 		} else {
-			r.bySeq[t.Seq] = &kept[i]
+			bySeq[t.Seq] = &kept[i]
 		}
 		switch {
 		case t.Explains() != "":
@@ -179,7 +174,7 @@ func (b *builder) read(src Source) error {
 		if err != nil {
 			return err
 		}
-		t := r.bySeq[m.Seq]
+		t := bySeq[m.Seq]
 		if t == nil {
 			continue // the trial was saved after src.Trials listed the trials
 		}
