@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -96,17 +97,8 @@ func (o *outlet) check(a *app, c *cobra.Command) error {
 		if st, err := os.Stat(path); err == nil && st.IsDir() {
 			return iotax.Usage(&iotax.Error{Op: "write", On: path, Err: errors.New("it is a directory"), Hint: "name a file"})
 		}
-		file, _ := replaced(path)
-		if file == "" {
-			continue
-		}
-		f, err := os.CreateTemp(filepath.Dir(file), ".iotax-*")
-		if err != nil {
-			return &iotax.Error{Op: "write", On: path, Err: errors.Unwrap(err), Hint: "name a file in a directory that can be written"}
-		}
-		f.Close()
-		if err := os.Remove(f.Name()); err != nil {
-			return err
+		if _, _, err := replaced(path); err != nil {
+			return &iotax.Error{Op: "write", On: path, Err: iotax.Cause(err), Hint: "name a file in a directory that can be written"}
 		}
 	}
 	if (format == "parquet" || format == "png") && o.prints() && terminal.Is(a.out) {
@@ -135,19 +127,28 @@ func (o *outlet) writes(formats ...string) bool {
 }
 
 // replaced returns the file that a new file takes the place of, without links, and its mode. It returns "" for a device
-// or a FIFO, which must be written and not replaced.
-func replaced(path string) (file string, mode os.FileMode) {
-	st, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return path, 0o644
-	case !st.Mode().IsRegular():
-		return "", 0
+// or a FIFO, which must be written and not replaced. The error reports that the directory cannot be written.
+func replaced(path string) (file string, mode os.FileMode, err error) {
+	old, err := os.Stat(path)
+	if err == nil && !old.Mode().IsRegular() {
+		return "", 0, nil
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	return path, st.Mode().Perm()
+	// The umask or the directory decides the mode of a new file.
+	f, err := os.OpenFile(filepath.Join(filepath.Dir(path), ".iotax-"+rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return "", 0, err
+	}
+	st, err := f.Stat()
+	if err = errors.Join(err, f.Close(), os.Remove(f.Name())); err != nil {
+		return "", 0, err
+	}
+	if old != nil {
+		st = old
+	}
+	return path, st.Mode().Perm(), nil
 }
 
 // write writes the document to the files of -o and, if o.prints, to standard output. If one of them fails, it still
@@ -163,15 +164,17 @@ func (o *outlet) write(a *app, document func(w io.Writer, format string) error) 
 			format = o.format
 		}
 		mustUndo() // a signal must not leave the temporary file
-		var err error
 		write := func(w io.Writer) error { return document(w, format) }
-		file, mode := replaced(path)
-		if file != "" {
+		file, mode, err := replaced(path)
+		switch {
+		case err != nil:
+		case file != "":
 			err = iotax.WriteWhole(file, mode, write)
-		} else if f, oerr := os.OpenFile(path, os.O_WRONLY, 0); oerr != nil {
-			err = oerr
-		} else {
-			err = errors.Join(write(f), f.Close())
+		default:
+			var f *os.File
+			if f, err = os.OpenFile(path, os.O_WRONLY, 0); err == nil {
+				err = errors.Join(write(f), f.Close())
+			}
 		}
 		if err != nil {
 			errs = append(errs, &iotax.Error{Op: "write", On: path, Err: err})

@@ -44,3 +44,19 @@ func TestOutputFileIsReplaced(t *testing.T) {
 		t.Errorf("the FIFO has %q, %v", got, err)
 	}
 }
+
+// A new file of -o has the mode that the umask allows.
+func TestOutputFileFollowsUmask(t *testing.T) {
+	defer unix.Umask(unix.Umask(0o027))
+	file := filepath.Join(t.TempDir(), "r.json")
+	o := &outlet{formats: []string{"json"}, files: []string{file}, format: "json"}
+	if _, err := o.write(&app{out: io.Discard}, func(io.Writer, string) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(file); err != nil || st.Mode() != 0o640 {
+		t.Errorf("%v, %v", st, err)
+	}
+	if left, err := filepath.Glob(filepath.Dir(file) + "/.*iotax*"); err != nil || len(left) > 0 {
+		t.Errorf("left: %q, %v", left, err)
+	}
+}
