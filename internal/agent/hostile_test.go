@@ -124,7 +124,7 @@ func TestCopyWithoutEnd(t *testing.T) {
 	f, _ := newFar(t)
 	tools := t.TempDir()
 	// This sh prints requests for the copy in place of the bootstrap script.
-	text := "#!/bin/bash\nfor a; do case $a in *:*:*) a=${a#*:}; hash=${a%:*};; esac; done\nfor i in {1..1000}; do echo \"iotax bootstrap: copy $hash\"; done\nexec cat >/dev/null\n"
+	text := "#!/bin/sh\nfor a; do case $a in *:*:*) a=${a#*:}; hash=${a%:*};; esac; done\nwhile :; do echo \"iotax bootstrap: copy $hash\"; done 2>/dev/null | head -n 1000\nexec cat >/dev/null\n"
 	if err := os.WriteFile(filepath.Join(tools, "sh"), []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
