@@ -55,7 +55,9 @@ func (i Interval) HalfWidth() float64 { return math.Expm1((math.Log(i.Hi) - math
 
 // Apart reports whether two ratios differ by more than their noise. It computes the interval of the difference of their
 // logarithms, for which the squares of the half widths are added (MOVER; Zou and Donner, Statistics in Medicine 27,
-// 2008). It assumes that the ratios are independent. It returns false if a ratio has no bounds.
+// 2008). It assumes that the ratios are independent. For ratios to the same baseline in the same rounds it is
+// conservative: the noise of the baseline is in both, and cancels in their difference. It returns false if a ratio has no
+// bounds.
 func Apart(x, y Interval) bool {
 	if x.Estimate > y.Estimate {
 		x, y = y, x

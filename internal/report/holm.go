@@ -29,7 +29,8 @@ func MarginP(estimate, margin float64, p func(ratio float64) float64) float64 {
 }
 
 // holm withdraws verdicts that may be due to chance, because the run has many comparisons. Afterwards, the probability
-// that any "worse" or "better" of the run is wrong is at most Alpha. The family contains every ratio whose verdict
+// that any "worse" or "better" of the run is wrong is at most Alpha at each interim check, if the noise is normal: far
+// from the trials' ratios, p comes from the t test alone (stat.EffectP). The family contains every ratio whose verdict
 // comes from its interval, but no invalid ratios.
 func (b *builder) holm() {
 	type member struct {

@@ -410,7 +410,8 @@ func (c *Comparison) autocorrelation() float64 {
 }
 
 // holm applies Holm's adjustment: it withdraws verdicts that may be due to chance, given the number of comparisons.
-// Afterwards, the probability that any "worse" or "better" of the comparison is wrong is at most Alpha.
+// Afterwards, the probability that any "worse" or "better" of the comparison is wrong is at most Alpha, if the noise is
+// normal: outside the range of all differences, p comes from the t test alone (stat.ChangeP).
 func (c *Comparison) holm() {
 	p := make([]float64, len(c.Rows))
 	for i, r := range c.Rows {
