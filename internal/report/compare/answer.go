@@ -120,12 +120,7 @@ func (r *Change) words() format.Contrast { return format.ContrastOf(r.Metric, r.
 
 // RunLine identifies a run by its id, name, start time and rounds, and adds the status of a run that is not done.
 func RunLine(r *report.Report) string {
-	parts := []string{}
-	for _, s := range []string{r.Run.ID, r.Run.Name} {
-		if s = format.Clean(s); s != "" {
-			parts = append(parts, s)
-		}
-	}
+	parts := slices.DeleteFunc([]string{format.Clean(r.Run.ID), format.Clean(r.Run.Name)}, func(s string) bool { return s == "" })
 	if !r.Run.Start.IsZero() {
 		parts = append(parts, r.Run.Start.UTC().Format("2006-01-02 15:04")+" UTC")
 	}
@@ -172,34 +167,24 @@ func (c *Comparison) Gate() string {
 func (c *Comparison) Notes() ([]report.Note, map[CellMetric][]int) {
 	var notes []report.Note
 	refs := map[CellMetric][]int{}
+	cells := map[string][]report.Cell{}
 	for _, r := range c.Rows {
+		cell := report.Cell{Target: r.Target, Workload: r.Workload}
+		if !slices.Contains(cells[r.Target], cell) {
+			cells[r.Target] = append(cells[r.Target], cell)
+		}
 		for _, f := range r.Findings {
-			i := -1
-			for k, n := range notes {
-				if n.Rule == f.Rule && n.Hint == f.Hint && n.Items[0].Evidence == f.Evidence {
-					i = k
-				}
-			}
+			i := slices.IndexFunc(notes, func(n report.Note) bool {
+				return n.Rule == f.Rule && n.Hint == f.Hint && n.Items[0].Evidence == f.Evidence
+			})
 			if i < 0 {
 				i = len(notes)
 				notes = append(notes, report.Note{Finding: f, Number: i + 1, Items: []report.Item{{Evidence: f.Evidence}}})
 			}
-			it := &notes[i].Items[0]
-			cell := report.Cell{Target: r.Target, Workload: r.Workload}
-			seen := false
-			for _, have := range it.Cells {
-				seen = seen || have == cell
-			}
-			if !seen {
+			if it := &notes[i].Items[0]; !slices.Contains(it.Cells, cell) {
 				it.Cells = append(it.Cells, cell)
 			}
 			refs[r.CellMetric] = append(refs[r.CellMetric], i+1)
-		}
-	}
-	cells := map[string][]report.Cell{}
-	for _, r := range c.Rows {
-		if cell := (report.Cell{Target: r.Target, Workload: r.Workload}); !slices.Contains(cells[r.Target], cell) {
-			cells[r.Target] = append(cells[r.Target], cell)
 		}
 	}
 	for i := range notes {

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"slices"
 	"strings"
 
 	"iotax/internal/report"
@@ -16,10 +15,11 @@ func Work(r *report.Report, c report.Cell) string {
 	for _, k := range optionsOf(w.options) {
 		b.WriteString(k + "=" + w.options[k] + " ")
 	}
-	if slices.Contains(r.Emulated(), c.Target) {
+	t := r.Target(c.Target)
+	if t.Emulated() {
 		b.WriteString("emulated ")
 	}
-	b.WriteString(string(side{Report: r}.durability(c.Target)))
+	b.WriteString(string(t.Durability))
 	return strings.TrimSpace(b.String())
 }
 
@@ -36,6 +36,3 @@ func Unfit(r *report.Report, k CellMetric) string {
 	}
 	return f.Rule + ": " + f.Evidence
 }
-
-// Differences returns the facts of the host, the targets and the protocol that differ between two runs.
-func Differences(a, b *report.Report) []Difference { return differencesOf(a, b) }

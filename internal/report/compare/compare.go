@@ -146,7 +146,7 @@ func Of(a, b *report.Report, o Options) *Comparison {
 		}
 	}
 	c.holm()
-	c.Differences = differencesOf(a, b)
+	c.Differences = Differences(a, b)
 	c.summarize()
 	c.renamed()
 	c.Answer = c.answer()
@@ -160,8 +160,6 @@ type side struct {
 	rows  map[CellMetric]located
 	order []CellMetric
 	works map[report.Cell]work
-
-	emulated map[string]bool // by target
 }
 
 func (s side) work(k CellMetric) work {
@@ -175,27 +173,20 @@ type located struct {
 }
 
 func sideOf(r *report.Report) side {
-	s := side{Report: r, rows: map[CellMetric]located{}, works: works(r.Trials), emulated: map[string]bool{}}
-	for _, name := range r.Emulated() {
-		s.emulated[name] = true
-	}
-	for i := range r.Sections {
-		sec := &r.Sections[i]
-		for j := range sec.Rows {
-			row := &sec.Rows[j]
-			k := CellMetric{row.Target, sec.Workload, sec.Metric}
-			if s.rows[k].Row == nil {
-				s.order = append(s.order, k)
-			}
-			_, _, quantile := iotax.Quantile(sec.Metric)
-			short := quantile && row.Value.N > 0 && len(row.Values()) < row.Counted
-			if short && len(row.Dots) > 0 { // the other trials had more I/Os, so they are not representative
-				without := *row
-				without.Dots, without.Value = nil, stat.Median(nil)
-				row = &without
-			}
-			s.rows[k] = located{sec, row, short}
+	s := side{Report: r, rows: map[CellMetric]located{}, works: works(r.Trials)}
+	for sec, row := range r.Rows() {
+		k := CellMetric{row.Target, sec.Workload, sec.Metric}
+		if s.rows[k].Row == nil {
+			s.order = append(s.order, k)
 		}
+		_, _, quantile := iotax.Quantile(sec.Metric)
+		short := quantile && row.Value.N > 0 && len(row.Values()) < row.Counted
+		if short && len(row.Dots) > 0 { // the other trials had more I/Os, so they are not representative
+			without := *row
+			without.Dots, without.Value = nil, stat.Median(nil)
+			row = &without
+		}
+		s.rows[k] = located{sec, row, short}
 	}
 	return s
 }
@@ -243,15 +234,6 @@ func (s side) unfit(k CellMetric) (stat.Verdict, iotax.Finding) {
 	return stat.NoVerdict, iotax.Finding{}
 }
 
-func (s side) durability(target string) iotax.Durability {
-	for _, t := range s.Run.Targets {
-		if t.Name == target {
-			return t.Durability
-		}
-	}
-	return ""
-}
-
 func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 	keys := [2]CellMetric{k, c.inB(k)}
 	a, b := sides[0].rows[k], sides[1].rows[keys[1]]
@@ -272,10 +254,11 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 			refuse(v, f)
 		}
 	}
-	if da, db := sides[0].durability(k.Target), sides[1].durability(k.Target); da != db && da != "" && db != "" {
+	ta, tb := c.A.Target(k.Target), c.B.Target(k.Target)
+	if da, db := ta.Durability, tb.Durability; da != db && da != "" && db != "" {
 		refuse(stat.NotRanked, rules.DurabilityDiffers.Found(iotax.AboutTarget(k.Target), "what a flush promises in %s (%s) is not what it promised in A (%s)", c.Letter, db, da))
 	}
-	if ea, eb := sides[0].emulated[k.Target], sides[1].emulated[k.Target]; ea != eb {
+	if ea, eb := ta.Emulated(), tb.Emulated(); ea != eb {
 		name := map[bool]string{true: "emulated (QEMU TCG)", false: "not emulated"}
 		refuse(stat.NotRanked, rules.Emulated.Only("both had").Found(iotax.AboutTarget(k.Target), "the guest was %s in A and %s in %s", name[ea], name[eb], c.Letter))
 	}
@@ -393,7 +376,7 @@ func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (d
 		}
 		d[i], starts[i] = ratios, p.Starts
 	}
-	if sides[0].durability(base.Target) != sides[1].durability(base.Target) || sides[0].emulated[base.Target] != sides[1].emulated[base.Target] ||
+	if ta, tb := c.A.Target(base.Target), c.B.Target(base.Target); ta.Durability != tb.Durability || ta.Emulated() != tb.Emulated() ||
 		unlike(sides[0].work(bases[0]), sides[1].work(bases[1]), c.Letter) != "" {
 		d[1] = nil
 	}

@@ -67,10 +67,8 @@ func added(out []Difference, where, key, a, b string) []Difference {
 // Facts adds the differences between a and b to `out`. a and b are the facts of the target `where` in both runs, or of
 // the host if `where` is "".
 func Facts(out []Difference, where string, a, b map[string]string) []Difference {
-	all := maps.Clone(a)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, a)
 	maps.Copy(all, b)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if telling(key) {
@@ -80,9 +78,9 @@ func Facts(out []Difference, where string, a, b map[string]string) []Difference 
 	return out
 }
 
-// differencesOf compares the environments of two runs: the host, the protocol, then each target. Equal differences of
-// several targets become one.
-func differencesOf(a, b *report.Report) []Difference {
+// Differences returns the facts that differ between two runs: of the host, of the protocol, then of each target. Equal
+// differences of several targets become one.
+func Differences(a, b *report.Report) []Difference {
 	var out []Difference
 	add := func(where, key, va, vb string) { out = added(out, where, key, va, vb) }
 	out = Facts(out, "", a.Run.Environment, b.Run.Environment)

@@ -61,16 +61,10 @@ func works(trials []*report.Trial) map[report.Cell]work {
 		for _, k := range optionsOf(jobs...) {
 			var values []string
 			for _, job := range jobs {
-				v := job[k]
-				if v == "" {
-					v = notSet
-				}
-				if !slices.Contains(values, v) {
-					values = append(values, v)
-				}
+				values = append(values, cmp.Or(job[k], notSet))
 			}
 			slices.Sort(values)
-			w.options[k] = strings.Join(values, ", ")
+			w.options[k] = strings.Join(slices.Compact(values), ", ")
 		}
 		w.partly = w.options[iotax.PartlyKnown] != ""
 		delete(w.options, iotax.PartlyKnown)
