@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// CacheDir returns the directory in which iotax keeps kernels, guest images and tools between runs. If HOME is not set,
-// it is below the home directory of the user database. A user who is not in it gets a new directory for each process,
-// because another user could have made one with a fixed name.
+// CacheDir returns the directory in which iotax keeps kernels, guest images and tools between runs. If the environment
+// defines no cache directory (see os.UserCacheDir), this is a directory below the user's home directory in the user
+// database. A user without an entry in the database gets a new directory for each process, because another user could
+// have made one with a fixed name.
 func CacheDir() string {
 	if dir, err := os.UserCacheDir(); err == nil {
 		return filepath.Join(dir, "iotax")
@@ -26,7 +27,7 @@ func CacheDir() string {
 var ownCache = sync.OnceValue(func() string {
 	dir, err := os.MkdirTemp("", "iotax-cache-")
 	if err != nil {
-		return os.DevNull // each use reports that it is not a directory
+		return os.DevNull // not a directory, so each use of the cache returns an error
 	}
 	return dir
 })

@@ -22,8 +22,8 @@ var globalState = map[string]string{
 	"internal/volume.holds":          "devices of this host, which a process can open exclusively only once",
 }
 
-// No function assigns to a variable of its package that is not in globalState, because two runs in one process would
-// share it.
+// Functions assign only to the package variables in globalState, because two runs in one process would share any other
+// variable.
 func TestNoGlobalState(t *testing.T) {
 	files := token.NewFileSet()
 	packages := map[string][]*ast.File{}

@@ -136,8 +136,8 @@ type MachineCaps struct {
 	DiskTimes func(ctx context.Context, disk string) (Passed, error)
 
 	// Weakens returns the strongest durability that an acknowledged flush at path can have. It is weaker than Durable
-	// if, for example, the image of the machine's disk is in memory. fs is the type of the file system at path. It is
-	// "" for a block device or if unknown.
+	// if, for example, the image of the machine's disk is in memory. fs is the type of the file system at path, or ""
+	// for a block device or an unknown file system.
 	Weakens func(path, fs string) Durability
 
 	// HostPath returns the path on this host of the data that a container stores at path. It returns "" if the data is
@@ -288,7 +288,8 @@ type Place struct {
 	ReadOnly bool   // writing is not possible
 
 	// Backing is the path on this host that stores the data (the directory itself, a disk image, the shared directory),
-	// or "" if this host does not store it. The counters of its block device show whether the device did the I/O.
+	// or "" if this host does not store it. The counters of the block device below Backing show whether the device did
+	// the I/O.
 	Backing string
 
 	// Guard is called directly before a workload does I/O at the place. An error prevents the I/O. Guard is set for a
@@ -433,8 +434,8 @@ type WorkloadCaps struct {
 	// workload that writes returns nil.
 	Files func() []File
 
-	// Look returns an error if the workload cannot run on m. It is called before any target is opened, so that it fails
-	// before a guest boots.
+	// Look returns an error if the workload cannot run on m. It is called before any target is opened, so that the run
+	// fails before a guest boots.
 	Look func(ctx context.Context, m Machine) error
 
 	// Settle makes the workload the same on every target, for example with one fio engine for all. It is called after
@@ -446,9 +447,9 @@ type WorkloadCaps struct {
 	Preparation time.Duration
 
 	// Pilot chooses settings that depend on the slowest target, such as a load that all targets can sustain. It is
-	// called after all targets are prepared, and returns facts of the workload. length is the length of the trials. A
-	// resumed run and a later start pass the earlier facts as known. Pilot then makes the same choice without measuring
-	// again.
+	// called after all targets are prepared, and returns facts of the workload. length is the length of the trials. In a
+	// resumed run and in a later start, `known` contains the facts that Pilot returned before. Pilot then makes the same
+	// choice without measuring again.
 	Pilot func(ctx context.Context, targets []*Target, length time.Duration, known map[string]string) (map[string]string, error)
 
 	// Joins returns nil if the workload can run at several targets at the same time (Target.Together). Otherwise the
@@ -465,8 +466,8 @@ type WorkloadCaps struct {
 	ColdFiles func(t *Target) []string
 
 	// Stage prepares a trial and Unstage ends it. Neither is observed or timed, and each may take up to StageTime.
-	// If Stage returns an error, the trial fails. Unstage is called even then. After a cancel it is not called, and
-	// Cleanup removes what is left. Stage and Unstage are either both set or both nil.
+	// If Stage returns an error, the trial fails, but Unstage is still called. After a cancel, Unstage is not called, and
+	// Cleanup removes the leftovers. Stage and Unstage are either both set or both nil.
 	Stage, Unstage func(ctx context.Context, t *Target, out *Trial) error
 }
 
@@ -759,7 +760,8 @@ type Expectation struct {
 var Layouts = []string{"tart", "repetitions", "generated", "directions"}
 
 // A Reference selects published figures to compare a run with. Targets, Workloads and Metrics translate names in this
-// run to published names. Names that are not in a map are used unchanged.
+// run to published names. Names of targets and workloads that are not in a map match published names that differ only in
+// case or in the separators of words.
 type Reference struct {
 	Published string            `json:"published"` // name of a data set: "lima-mounts"
 	Targets   map[string]string `json:"targets,omitempty"`

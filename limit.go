@@ -65,7 +65,7 @@ func WriteWhole(path string, mode os.FileMode, write func(io.Writer) error) erro
 	defer os.Remove(f.Name()) // fails after the rename
 	err = write(f)
 	if err == nil {
-		err = f.Chmod(mode) // not by name, which another user of the directory could replace
+		err = f.Chmod(mode) // not os.Chmod: another user of the directory could replace the file of that name
 	}
 	if err == nil {
 		err = f.Sync() // else the file may be empty or torn after a power failure

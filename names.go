@@ -14,7 +14,7 @@ type FactKey = string
 
 // Values of any workload.
 const (
-	ValueDuration     ValueName = "duration"      // s, of a unit of work
+	ValueDuration     ValueName = "duration"      // s, of the measured work of a trial: the window of fio or HTTP, or the time of all operations
 	ValueSyncDuration ValueName = "sync.duration" // s, until the data is on the device
 	ValueOperations   ValueName = "operations"    // number of units of work
 	ValueBandwidth    ValueName = "bandwidth"     // B/s

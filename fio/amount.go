@@ -15,7 +15,7 @@ type amount struct {
 	old      bool // printed by fio before 2.17, where K means 1024
 }
 
-// sizeOf parses a number of bytes or bits, and converts it to bytes. If old is set, the text is from fio before 2.17,
+// sizeOf parses a number of bytes or bits, and converts it to bytes. If `old` is set, the text is from fio before 2.17,
 // whose units are powers of 1024 without an i. Those versions also have no unit T, so they print 1024 GB as 1 PB.
 func sizeOf(s string, old bool) amount {
 	s = strings.TrimSpace(s)
@@ -54,7 +54,7 @@ func sizeOf(s string, old bool) amount {
 // amountOf parses a number that is not a size, such as "8910" or "37.6k".
 func amountOf(s string) amount { return sizeOf(s, false) }
 
-// margin returns the maximum rounding error in base units. wild means that the decimals are meaningless. Decimals of
+// margin returns the maximum rounding error in base units. `wild` means that the decimals are meaningless. Decimals of
 // 0 are not trusted either: until 3.25, fio could print 34.96 as 34.0.
 func (a amount) margin(wild bool) float64 {
 	if a.decimals > 0 && (wild || a.whole) {
@@ -69,7 +69,8 @@ func (a amount) margin(wild bool) float64 {
 // decimal returns the value of an amount whose units are powers of 1024, with the units read as powers of 1000.
 func (a amount) decimal() float64 { return a.value * math.Pow(1000.0/1024, float64(a.power)) }
 
-// field returns the text between key and the next comma, without surrounding spaces. It searches for key like `after`.
+// field returns the text between `key` and the next comma, without surrounding spaces. It searches for `key` as `after`
+// does.
 func field(s, key string) string {
 	v, _, _ := strings.Cut(after(s, key), ",")
 	return strings.TrimSpace(v)

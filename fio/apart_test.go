@@ -15,8 +15,8 @@ func row(name string, pid, second, ios int) string {
 		name, pid, second, 4*ios, ios, ios)
 }
 
-// terseRow returns a terse line with I/O in one direction. share is the direction's share of the group's bandwidth in
-// percent, and most is its maximum latency in µs.
+// terseRow returns a terse line with I/O in one direction. `share` is the direction's share of the group's bandwidth in
+// percent. `most` is the direction's maximum latency in µs.
 func terseRow(kib, ms int, share, most float64) string {
 	d := fmt.Sprintf(";%d;%d;%d;%d;0;0;0.000000;0.000000;10;%v;100.250000;20.000000", kib, kib*1000/ms, kib*250/ms, ms, most) + strings.Repeat(";0%=0", 20) +
 		fmt.Sprintf(";10;%v;103.750000;21.000000;1;2;%f%%;1.500000;0.500000", most, share)

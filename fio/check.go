@@ -82,7 +82,7 @@ func ExternalEngine(value string) bool {
 	return strings.HasPrefix(value, "external:") || strings.ContainsAny(value, "/") || strings.HasSuffix(value, ".so")
 }
 
-// EngineOption returns the option of engine with this name or alias, and whether it exists.
+// EngineOption returns the engine's option with this name or alias, and whether it exists.
 func EngineOption(engine, name string) (Option, bool) {
 	file, t := engineFile(engine), tables()
 	for _, o := range slices.Concat(t.Options, t.Elsewhere) {
@@ -115,9 +115,9 @@ func refused(format string, args ...any) error {
 }
 
 // Check returns a *RefusedError if fio 3.33 rejects the value. It accepts every value of an unknown option. Of the
-// options that have their own parse function in fio, it checks only some (see own). As in fio (handle_option in
-// parse.c), a list is valid if one of its elements is. The caller must have replaced all variables. bare means that the
-// option has no value. kbBase is the kb_base in effect, 1000 or 1024.
+// options that have their own parse function in fio, it checks only some (see `own`). As in fio (handle_option in
+// parse.c), a list is valid if one of its elements is valid. The caller must have replaced all variables. `bare` means
+// that the option has no value. `kbBase` is the kb_base in effect, 1000 or 1024.
 func (o Option) Check(value string, bare bool, kbBase int) error {
 	f, ok := o.form()
 	if !ok {
@@ -434,8 +434,8 @@ func distribution(option, word, rest string, has bool, kbBase int) error {
 	return nil
 }
 
-// eachDirection calls check for the comma-separated values for reads, writes and trims. The second and the third may be
-// empty.
+// eachDirection calls `check` for the comma-separated values for reads, writes and trims. The second and the third may
+// be empty.
 func eachDirection(s string, check func(string) error) error {
 	for i, part := range strings.SplitN(s, ",", 3) {
 		if err := check(part); err != nil && (i == 0 || part != "") {

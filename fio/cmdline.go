@@ -29,7 +29,7 @@ type Command struct {
 	Ignored  []string   // redirections and pipes of the shell
 }
 
-// Jobs returns the jobs that the command line defines and --section selects. It omits the jobs of its job files.
+// Jobs returns the jobs that the command line defines and --section selects. It omits the jobs in job files.
 func (c *Command) Jobs() []JobSpec { return jobs(c.Sections, c.names(), false) }
 
 // names returns the names of the jobs that --section selects.
@@ -168,7 +168,7 @@ func parseShell(text string) (*syntax.File, *lines, error) {
 	return file, places, nil
 }
 
-// findCall finds the only fio call in a text. assigns contains the variables that the text sets before the call.
+// findCall finds the only fio call in a text. `assigns` contains the variables that the text sets before the call.
 func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[string]string, places *lines, err error) {
 	places = newLines(text)
 	fail := func(offset int, hint, format string, args ...any) ([]*syntax.Word, []string, map[string]string, *lines, error) {
@@ -479,7 +479,7 @@ func shell(vars map[string]string) *expand.Config {
 	}
 }
 
-// guarded calls expand and converts a panic to an error. The shell package panics on some syntax that it does not
+// guarded calls `expand` and converts a panic to an error. The shell package panics on some syntax that it does not
 // support.
 func guarded[T any](expand func() (T, error)) (out T, err error) {
 	defer func() {
@@ -522,8 +522,8 @@ func fields(shell *expand.Config, text *lines, args []*syntax.Word) ([]word, err
 	return out, nil
 }
 
-// valued lists the options of fio itself. arg is 'r' if the option requires a value, 'o' if the value is optional and
-// must follow =, and 'n' if the option takes no value. short is the one-letter form.
+// valued lists the options of fio itself. `arg` is 'r' if the option requires a value, 'o' if the value is optional and
+// must follow =, and 'n' if the option takes no value. `short` is the one-letter form.
 var valued = map[string]struct {
 	arg   byte
 	short byte
@@ -610,9 +610,9 @@ func (c *Command) options(words []word) error {
 	return nil
 }
 
-// resolve returns the full name of the option that a word names, its arg as in valued ('r', 'o' or 'n'), and
-// whether it is an option of fio itself. An unknown option is treated as a job option with an optional value,
-// because another version of fio may have it.
+// resolve returns the full name of the option that a word names, its `arg` as in `valued` ('r', 'o' or 'n'), and
+// whether it is an option of fio itself. An unknown option is treated as a job option with an optional value, because
+// another version of fio may have it.
 func resolve(w word, name string) (full string, arg byte, own bool, err error) {
 	if name == "" {
 		return "", 0, false, w.fail("", "%q names no option", w.text)
@@ -638,8 +638,8 @@ func resolve(w word, name string) (full string, arg byte, own bool, err error) {
 	return full, 'r', false, nil
 }
 
-// Completed returns the command-line option that name abbreviates. It returns "" if no option or several options
-// match. own reports whether full is an option of fio itself.
+// Completed returns the command-line option that `name` abbreviates. It returns "" if no option or several options
+// match. `own` reports whether `full` is an option of fio itself.
 func Completed(name string) (full string, own bool) {
 	if _, ok := valued[name]; ok {
 		return name, true

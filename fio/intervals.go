@@ -21,11 +21,12 @@ func ReportCanBlock(version string, jobs int) bool { return jobs > 1 && before(v
 // Blocked reports whether fio's messages show the failure that ReportCanBlock describes.
 func Blocked(messages string) bool { return strings.Contains(messages, "stuck grabbing stat_sem") }
 
-// Reports splits the output of a fio process that uses status-interval. The reports are cumulative. last is data
-// without the reports before the last one. intervals contains the observations between consecutive reports, in seconds
-// from the start of the measured window. They add up to the histograms of the last report. Reports omits mixed.latency
-// if the output also has separate directions. If a report waits for a stalled I/O, its interval ends late. Reports
-// returns no intervals on error, without histograms, or if a run of more than 1.5 s has only one report.
+// Reports splits the output of a fio process that uses status-interval. The reports are cumulative. `last` is `data`
+// without the reports before the last one. `intervals` contains the observations between consecutive reports, in
+// seconds from the start of the measured window. These observations add up to the histograms of the last report.
+// Reports omits mixed.latency if the output also has separate directions. If a report waits for a stalled I/O, its
+// interval ends late. Reports returns no intervals on error, without histograms, or if a run of more than 1.5 s has
+// only one report.
 func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 	type report struct {
 		begun, at float64 // when fio began and ended the report, in seconds; `at` is Unix time until the next loop converts it

@@ -78,9 +78,9 @@ func ParseJob(text string) (*JobFile, error) {
 	return f, errors.Join(p.errs...)
 }
 
-// ReadJob reads the job file `name` and the files that it includes, using read. The name of an included file is
+// ReadJob reads the job file `name` and the files that it includes, using `read`. The name of an included file is
 // relative to the directory of the including file. (fio first searches its working directory, which depends on the
-// machine.) If read returns an error for `name`, ReadJob returns that error. All other errors are *JobError, joined.
+// machine.) If `read` returns an error for `name`, ReadJob returns that error. All other errors are *JobError, joined.
 func ReadJob(name string, read func(name string) ([]byte, error)) (*JobFile, error) {
 	text, err := read(name)
 	if err != nil {
@@ -176,7 +176,7 @@ func (p *jobParser) file(name, text string) *JobFile {
 	return f
 }
 
-// include reads the file that line n names. rest is the part of the line after the word "include": one arbitrary
+// include reads the file that line n names. `rest` is the part of the line after the word "include": one arbitrary
 // character, and the name.
 func (p *jobParser) include(file string, n int, rest string) *JobFile {
 	fail := func(hint, format string, args ...any) *JobFile {

@@ -193,8 +193,8 @@ func FuzzParseJob(f *testing.F) {
 		if got := j.String(); got != text {
 			t.Fatalf("got %q, want %q", got, text)
 		}
-		// Included files have the same text without [, and therefore without sections. They may include files
-		// themselves.
+		// Included files have the same text without [, and therefore without sections. This text may include more
+		// files.
 		read := func(name string) ([]byte, error) {
 			if name == "a" {
 				return []byte(text), nil

@@ -78,9 +78,8 @@ func (j *JobSpec) WaitFor() string {
 // fio's --section.
 func (f *JobFile) Jobs(names ...string) []JobSpec { return jobs(f.Sections, names, true) }
 
-// With returns the jobs of the command and of files, the job files that the command names. Options before the first
-// --name also apply to the first file. Each later file starts with default options, after the earlier jobs have
-// ended.
+// With returns the jobs of the command and of `files`, the job files that the command names. Options before the first
+// --name also apply to the first file. Each later file starts with default options, after the earlier jobs have ended.
 func (c *Command) With(files []*JobFile) []JobSpec {
 	var out []JobSpec
 	sections := slices.Clone(c.Sections)
@@ -164,8 +163,8 @@ func rank(key string) int {
 	return 0
 }
 
-// jobs returns the jobs of the sections with their inherited options. If names is not empty, it returns only the jobs
-// of sections with these names. If sorted is set, the options have the order in which fio applies them. Otherwise see
+// jobs returns the jobs of the sections with their inherited options. If `names` is not empty, it returns only the jobs
+// of sections with these names. If `sorted` is set, the options have the order in which fio applies them. Otherwise see
 // Section.read.
 func jobs(sections []*Section, names []string, sorted bool) []JobSpec {
 	var out []JobSpec
@@ -200,8 +199,8 @@ func (sec *Section) Settings() []Setting {
 	return out
 }
 
-// read is like Settings, but sorts the options only if sorted is set, or if Command.With set the section's File. base
-// is the kb_base in effect before the section. read also returns the kb_base in effect after the section.
+// read is like Settings, but sorts the options only if `sorted` is set, or if Command.With set the section's File.
+// `base` is the kb_base in effect before the section. read also returns the kb_base in effect after the section.
 func (sec *Section) read(sorted bool, base int) ([]Setting, int) {
 	own := settings(nil, sec.Lines, sec.File)
 	if sorted || sec.File != "" {

@@ -160,7 +160,7 @@ func TestJobsOfOneName(t *testing.T) {
 	}
 }
 
-// A size uses the kb_base in effect where it is set. The generated command line keeps that base.
+// A size uses the kb_base of the section that sets the size. Args keeps this base in the command line.
 func TestKBBaseOfEachSetting(t *testing.T) {
 	f, err := ParseJob("[global]\nioengine=null\nsize=1k\n[a]\nbs=1k\nkb_base=1000\n[b]\nbs=1k\n")
 	if err != nil {

@@ -36,8 +36,8 @@ var ErrNoResult = errors.New("no JSON result of fio")
 
 // Parse reads fio's JSON or json+ output. Text around the document is in Notes. If the input has several documents,
 // Parse returns the last one that has jobs or is damaged, because the documents of status-interval are cumulative. If
-// that document is truncated or invalid, Parse returns the part that it could read and a *SyntaxError. If there is no
-// document, or an undamaged one without version and jobs, it returns ErrNoResult. The result is never nil.
+// that document is truncated or invalid, Parse returns the part that it could read and a *SyntaxError. If the input has
+// no document, or only an undamaged one without version and jobs, Parse returns ErrNoResult. The result is never nil.
 func Parse(data []byte) (*Result, error) {
 	var last *Result
 	var lastErr error
@@ -119,7 +119,7 @@ var (
 	openingLine = regexp.MustCompile(`\n` + opening.String())
 )
 
-// documentStart returns the position of the next match of opening, or -1.
+// documentStart returns the position of the next match of `opening`, or -1.
 func documentStart(data []byte, pos int, opening *regexp.Regexp) int {
 	if at := opening.FindIndex(data[pos:]); at != nil {
 		return pos + at[0]
@@ -557,8 +557,8 @@ func (r *Result) finish() {
 }
 
 // joint detects whether j is the sum of several sections (group_reporting), which JSON does not show. In a sum,
-// job_runtime is the sum of the runtimes of all jobs. If j is a sum, joint sets Members and Unlike. It also removes the
-// options except those of logs, because fio prints the options of only one section.
+// job_runtime is the sum of the runtimes of all jobs. If j is a sum, joint sets Members and Unlike. It also removes all
+// options whose names do not end in _log, because fio prints the options of only one section.
 func (j *Job) joint(all map[string]string) {
 	option := func(name, alias string) string {
 		return cmp.Or(j.Options[name], j.Options[alias], all[name], all[alias])

@@ -168,7 +168,7 @@ func logLines(data []byte) iter.Seq2[int, []byte] {
 	}
 }
 
-// logNumber reads the first number of a line. rest is the text after its comma.
+// logNumber reads the first number of a line. `rest` is the text after the comma.
 func logNumber(line []byte) (v float64, rest []byte, ok bool) {
 	field, rest, _ := bytes.Cut(line, []byte(","))
 	v, ok = decimal(bytes.TrimSpace(field))
@@ -176,13 +176,13 @@ func logNumber(line []byte) (v float64, rest []byte, ok bool) {
 }
 
 // gap interprets a sample that may come more than a step after the previous one, which was at `last`. It returns the
-// time range in which the sample's I/O was done, and the rate in that range. level is the highest rate before the
+// time range in which the sample's I/O was done, and the rate in that range. `level` is the highest rate before the
 // sample.
 //
 // fio writes no line for a step without I/O. The next line comes a whole number of steps later and has the rate of its
 // own step. If fio itself was stopped (by a signal or a frozen cgroup), it writes a line as soon as it continues, with
-// the mean since the last line. In that case the I/O was done in the first step, before the stop. If the mean is too
-// high for that, the line was only late.
+// the mean since the last line. In that case the I/O was done in the first step, before the stop. If the rate in that
+// step would be clearly above `level`, fio was not stopped, and the line was only late.
 func gap(last float64, s Sample, step, level float64) (from, to, rate float64) {
 	const (
 		jitter = 0.03 // steps; the timing precision of fio's lines
@@ -334,8 +334,8 @@ func binStart(index uint64) uint64 {
 }
 
 // LogResults combines the log files of one run of fio, of all kinds and jobs. It returns series with one value per
-// step, values in base units, and histograms. step is in seconds. If the interval of the logs is longer, it replaces
-// step. version is the version of fio, or "" if it is unknown.
+// step, values in base units, and histograms. `step` is in seconds. If the interval of the logs is longer, it replaces
+// `step`. `version` is the version of fio, or "" if it is unknown.
 func LogResults(version string, step float64, logs ...*Log) ([]iotax.Series, []iotax.Value, []iotax.Histogram) {
 	var series []iotax.Series
 	step = max(step, interval(logs))
@@ -445,7 +445,7 @@ func directionSeries(kind LogKind, values func(dir int) (t, v []float64)) []iota
 const maxSteps = 1e6
 
 // binned adds up `of(s)` over the samples s of a direction. It returns the sum and the number of samples (n) for each
-// step. last is the time of the last sample.
+// step. `last` is the time of the last sample.
 func binned(step float64, dir int, logs [][]Sample, of func(Sample) float64) (sums, n []float64, last float64) {
 	for _, log := range logs {
 		for _, s := range log {
@@ -553,8 +553,9 @@ func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 	})
 }
 
-// single reports whether the logs contain each I/O of the direction, with its block size, instead of averages. Until
-// fio 2.2, averages also had a block size. single recognizes such averages by their mean spacing: 0.4 s or more.
+// single reports whether the logs contain each I/O of the direction, with its block size, instead of averages. Before
+// fio 2.10, averages could also have a block size. single recognizes such averages by their mean spacing: 0.4 s or
+// more.
 func single(logs [][]Sample, dir int) bool {
 	n, seconds := 0, 0.0 // number of samples, and length in seconds, summed over the logs
 	for _, log := range logs {

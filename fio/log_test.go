@@ -76,7 +76,8 @@ func TestRates(t *testing.T) {
 	if got := Rates(IOPSLog, 1, log("1000, 5, 1, 0\n1300, 5, 1, 0\n")); len(got) != 1 || len(got[0].V) != 1 || got[0].Name != "write.iops" {
 		t.Error(got)
 	}
-	// The averages of fio before 2.2 have a block size. The averages of three jobs are not mistaken for single I/Os.
+	// Before fio 2.10, averages could have a block size. Rates does not mistake such averages of three jobs for single
+	// I/Os.
 	old := log("1000, 100, 0, 4096\n2000, 100, 0, 4096\n3000, 100, 0, 4096\n")
 	if got := Rates(IOPSLog, 1, old, old, old); len(got) != 1 || !slices.Equal(got[0].V, []float64{300, 300, 300}) {
 		t.Error(got)

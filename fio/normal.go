@@ -181,7 +181,7 @@ func canonicalValue(s Setting) string {
 	return strings.Join(parts[:], ",")
 }
 
-// canonicalMode normalizes an rw value with a colon. step is the number of bytes to skip after each sequential I/O,
+// canonicalMode normalizes an rw value with a colon. `step` is the number of bytes to skip after each sequential I/O,
 // or the number of I/Os per random offset.
 func canonicalMode(mode, step string, base int) string {
 	if w := synonyms["rw="+mode]; w != "" {

@@ -62,7 +62,7 @@ func ReadFrom(r io.Reader, name string) ([]Part, error) {
 	s := scanner{}
 	buf := make([]byte, 0, step)
 	for first := true; ; first = false {
-		// A long document is parsed again each time the buffer doubles.
+		// Double a full buffer: scan parses an incomplete document again after each read, so there must be few reads.
 		if cap(buf)-len(buf) < step/2 {
 			buf = slices.Grow(buf, max(step, len(buf)))
 		}
@@ -118,8 +118,8 @@ type scanner struct {
 // lookahead is the number of bytes at the start of an object that decide whether it is a fio document.
 const lookahead = 512
 
-// scan reads data, which continues where the last call stopped. last means that no data follows. scan returns the
-// number of bytes that it has processed.
+// scan reads `data`, which continues where the previous call stopped. `last` means that no data follows. scan returns
+// the number of bytes that it has processed.
 func (s *scanner) scan(data []byte, last bool) (used int) {
 	for {
 		start := documentStart(data, used, opening)
@@ -209,9 +209,9 @@ func (s *scanner) before(i int, k Kind) int {
 	return i
 }
 
-// unite merges part i, if it is doubtful, with the parts before it, back to one that is not doubtful. It does so only
-// if the runtimes show that one process wrote these parts at equal intervals. It returns the new index of part i. next
-// is the runtime in the process's next report.
+// unite merges a doubtful part i with the parts before it, back to and including the last part that is not doubtful. It
+// does so only if the runtimes show that one process wrote these parts at equal intervals. It returns the new index of
+// part i. `next` is the runtime in the next report of that process.
 func (s *scanner) unite(i int, next time.Duration) int {
 	chain := []int{i}
 	for k := i; k >= 0 && s.parts[k].doubtful; {
@@ -431,7 +431,7 @@ var magics = []struct{ magic, what string }{
 	{"\x7fELF", "a program"},
 }
 
-// foreign returns the part for an input without a result. head is the start of the input.
+// foreign returns the part for an input without a result. `head` is the start of the input.
 func foreign(head []byte, name string) Part {
 	p := Part{Kind: KindNone, Line: 1}
 	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))

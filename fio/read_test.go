@@ -187,7 +187,7 @@ func TestStatusIntervals(t *testing.T) {
 			}
 			for name, total := range map[string]string{"read.iops": "read.ios", "read.bandwidth": "read.bytes"} {
 				if format == "terse" && name == "read.iops" {
-					continue // terse does not print the I/Os
+					continue // terse output does not contain the number of I/Os
 				}
 				var s iotax.Series
 				for _, x := range r.Series {
@@ -353,7 +353,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// ReadFrom does not keep a long stream of reports, as status-interval produces, in memory.
+// ReadFrom does not keep a long stream of status-interval reports in memory.
 func TestMemoryIsBounded(t *testing.T) {
 	const reports = 2000
 	head, tail := strings.Repeat(" ", 8<<10), strings.Repeat("\t", 8<<10) // padding to the size of a real report
@@ -411,7 +411,8 @@ func TestDuplicateKeys(t *testing.T) {
 	}
 }
 
-// A run without I/O is not an earlier report of the next run, but a report before the first I/O is.
+// Read returns the report of a run without I/O as a separate part. A report from before the first I/O of a run belongs
+// to the part of that run.
 func TestIdleRunThenAnother(t *testing.T) {
 	doc := func(at, errno, ios int) string {
 		return fmt.Sprintf(`{"fio version" : "fio-3.33", "timestamp_ms" : %d, "jobs" : [{"jobname" : "a", "error" : %d, "elapsed" : 3, "read" : {"io_bytes" : %d, "io_kbytes" : %d, "total_ios" : %d, "runtime" : %d}}]}`+"\n",

@@ -91,7 +91,7 @@ func (r *Result) after(prev *Result) relation {
 	switch {
 	case r.Kind == KindText && !pids: // text without PIDs is an excerpt
 		return another
-	case done == 0: // the process had not started, or did no I/O
+	case done == 0: // prev contains no I/O
 		switch {
 		case failed || timed && passed >= elapsed:
 			return another
@@ -186,7 +186,7 @@ func extend(series []iotax.Series, a, b *Result) []iotax.Series {
 	was := map[string]total{}
 	for _, t := range a.totals() {
 		was[t.name] = t
-		// The first report is also the first interval.
+		// The time before the first report is an interval too.
 		if s := t.runtime.Seconds(); first && s > 0 {
 			addRates(add, t.name, s, s, t.ios, t.bytes, t.ios > 0)
 		}

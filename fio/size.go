@@ -20,9 +20,9 @@ func (e *MisreadError) Error() string {
 	return fmt.Sprintf("fio reads %q as %s: %s", e.Value, e.As, e.Why)
 }
 
-// ParseSize reads a number of bytes as fio does. kbBase is fio's option kb_base. With the default, 1024, the units k,
-// kB, Ki, m, MB, Mi… are powers of 1024, and KiB, MiB… are powers of 1000, the reverse of the standard. With 1000, it
-// is the other way around. A number may be hexadecimal (0x1000). A value in parentheses is arithmetic.
+// ParseSize reads a number of bytes as fio does. `kbBase` is fio's option kb_base. With the default, 1024, the units k,
+// kB, Ki, m, MB, Mi… are powers of 1024, and KiB, MiB… are powers of 1000, the reverse of the standard. With 1000, the
+// two bases are swapped. A number may be hexadecimal (0x1000). A value in parentheses is arithmetic.
 //
 // If fio misreads the value (it reads 1.5g as one byte and 4x as four), ParseSize returns fio's number and a
 // *MisreadError.
@@ -241,7 +241,7 @@ func (p *expression) product() (int64, error) {
 	return a, err
 }
 
-// nested calls read, which may call nested again, and limits the depth.
+// nested calls `read`, which may call nested again, and limits the depth.
 func (p *expression) nested(read func() (int64, error)) (int64, error) {
 	if p.depth++; p.depth > 100 {
 		return 0, errors.New("nested too deeply")

@@ -37,7 +37,7 @@ type textReader struct {
 	start, line int // offset and line number of its first byte
 	end         int // offset after its last line
 	rows        []*textRow
-	closed      bool    // the rows are complete: the group's status or the disks followed
+	closed      bool    // the rows are complete: a group summary or disk statistics followed
 	implied     bool    // in an excerpt: the row has no first line
 	summed      bool    // in an excerpt: the row is the summary of a group
 	broken      bool    // in an excerpt: a line of other text followed
@@ -49,10 +49,10 @@ type textReader struct {
 	pct  *Latency // the latency whose percentiles follow
 	unit float64  // unit of the percentiles, in seconds
 
-	// State of the lines at the start of the output.
+	// State from the lines that fio prints before a report.
 	version string
 	heads   []textHead
-	used    bool // a report followed these lines
+	used    bool // a report followed the heads
 	fresh   bool // a prompt, a code fence, or a line that a process prints when it starts was read after the last report
 	headAt  int  // offset of the first element of heads; headOn is its line number
 	headOn  int
@@ -208,10 +208,10 @@ func (t *textReader) terse(s string, start, line, end int) {
 	t.end = end
 }
 
-// joined reports whether the terse row j belongs to the process that wrote r. next contains the disks and version of j.
-// Rows of one process have the same disk statistics, because fio reads them once, at the end. Without disk activity, j
-// belongs to the process if its group is the next one, or if it is in the same group and the bandwidth shares of that
-// group are known and do not clearly exceed 100 %.
+// joined reports whether the terse row j belongs to the process that wrote r. `next` contains the disks and version of
+// j. Rows of one process have the same disk statistics, because fio reads them once, at the end. Without disk activity,
+// j belongs to the process if its group directly follows the group of the last row, or if it is in the same group and
+// the bandwidth shares of that group are known and do not clearly exceed 100 %.
 func (r *Result) joined(next *Result, j *Job) bool {
 	first, last := &r.Jobs[0], &r.Jobs[len(r.Jobs)-1]
 	shares := r.shares(j)
@@ -689,7 +689,7 @@ func (t *textReader) percentiles(s string) bool {
 	return true
 }
 
-// issued reads the numbers of I/Os, which text output shows exactly.
+// issued reads the numbers of I/Os. Text output does not round these numbers.
 func (t *textReader) issued(s string) bool {
 	t.pct = nil
 	total, ok := counts(s, "total=")
@@ -708,7 +708,7 @@ func (t *textReader) issued(s string) bool {
 	}
 	if m := &t.job.Mixed; !m.empty() {
 		m.IOs, m.Short, m.Dropped = total[0]+total[1]+total[2], short[0]+short[1]+short[2], dropped[0]+dropped[1]+dropped[2]
-		if t.job.Read.empty() && t.job.Write.empty() && t.job.Trim.empty() { // unified: fio prints the sum of all directions as read
+		if t.job.Read.empty() && t.job.Write.empty() && t.job.Trim.empty() { // unified: this line contains only the sum, as reads
 			t.job.Read, t.job.Write, t.job.Trim = Direction{}, Direction{}, Direction{}
 		}
 	}
@@ -783,8 +783,8 @@ func (t *textReader) flush() {
 	t.end, t.group, t.closed, t.implied, t.summed, t.broken, t.summaries = 0, 0, false, false, false, false, [4]bool{}
 }
 
-// describe sets the options of each row from its head. With group_reporting, a row is the sum of several jobs under
-// the name of the first. It gets the options that all of these jobs share.
+// describe sets the options of each row from its head. With group_reporting, a row is the sum of several jobs under the
+// name of the first. Such a row gets the options that all of these jobs share.
 func (t *textReader) describe() {
 	rows := map[string]bool{}
 	for _, row := range t.rows {

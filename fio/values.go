@@ -58,7 +58,7 @@ func (t *total) addLatencies(submission, completion, total *Latency) {
 
 // totals sums the jobs by direction. The jobs of a group run at the same time, so the rate of a group is its total
 // divided by the runtime of its slowest job, as with group_reporting. The rates of groups are added up. If there
-// are several directions and fio reported no mixed, totals appends their sum as mixed.
+// are several directions and fio did not report their sum ("mixed"), totals appends it.
 func (r *Result) totals() []total {
 	type groupKey struct {
 		host  string

@@ -14,9 +14,9 @@ const MinBeyond = 100
 // HistogramError is the maximum relative error of a quantile from fio's json+ bins.
 const HistogramError = 1.0 / 128
 
-// Add returns the sum of a and b, histograms of the same quantity. Use it to compute a quantile over several trials,
-// because percentiles of single trials must not be averaged. The bins of a must be in ascending order of their values. Add may modify them, so the
-// caller must not use a afterwards.
+// Add returns the sum of `a` and `b`, histograms of the same quantity. Use it to compute a quantile over several trials,
+// because percentiles of single trials must not be averaged. The bins of `a` must be in ascending order of their values.
+// Add may modify these bins, so the caller must not use `a` afterwards.
 func Add(a, b iotax.Histogram) iotax.Histogram {
 	bins, sum := b.Bins, a.Bins
 	for i := 1; i < len(bins); i++ {

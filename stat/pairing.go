@@ -129,8 +129,8 @@ func (p *Pairing) logRatios(baseline, target string, o *Options) (d []float64, r
 
 // LogRatios returns the log ratios of a metric, from the values of the baseline and the target in the same rounds.
 // o.Starts contains the start of each round, or is empty. If the metric is a quantile and all rounds have tails,
-// LogRatios returns the result of PairTails, which sets o.Hidden and may pool rounds and clear o.Starts. Values of a
-// quantile without tails are those of bins, so LogRatios sets o.Hidden to the maximum error of both sides.
+// LogRatios returns the result of PairTails, which sets o.Hidden and may pool rounds and clear o.Starts. Without tails,
+// the values of a quantile are the values of bins, so LogRatios sets o.Hidden to the maximum error of both sides.
 func LogRatios(values [2][]float64, tails [2][]Tail, quantile float64, better iotax.Better, o *Options) (d []float64, err error) {
 	if n := len(values[0]); quantile > 0 && n > 0 && len(tails[0]) == n && len(tails[1]) == n {
 		return PairTails(tails, quantile, o)

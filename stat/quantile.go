@@ -100,9 +100,9 @@ func beyond(n, q float64) float64 { return math.Min(1-q, q) * n * (1 + 1e-12) } 
 // batching approach to quantile estimation). PairTails returns a *TooFewBeyond if the number of groups times the
 // smallest number of I/Os beyond the quantile in a group is less than MinBeyond.
 //
-// Latencies within a trial may have any distribution and correlation. The mean of the log ratios is that of the geometric
-// means of the groups' quantiles. If trials differ much (in their state, or in the number of stalls), it is not the ratio
-// of the quantiles of all I/Os together, unless the trials of both sides differ in the same way.
+// Latencies within a trial may have any distribution and correlation. The mean of the log ratios is the log ratio of the
+// geometric means of the groups' quantiles. If trials differ much (in their state, or in the number of stalls), this is
+// not the log ratio of the quantiles of all I/Os together, unless the trials of both sides differ in the same way.
 //
 // PairTails sets o.Hidden to the mean error from the unknown position of the quantiles within their bins (see
 // logQuantile).

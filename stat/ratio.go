@@ -123,9 +123,9 @@ func logarithms(op, sample string, xs []float64) ([]float64, error) {
 }
 
 // Ratio returns the ratio of target to baseline, paired by round and oriented so that higher is better. The estimate is
-// exp of the mean log ratio. The bounds are the hull of the paired t interval and the exact Wilcoxon signed-rank
-// interval at level 1−alpha. With fewer than LeastTrials rounds, the result has an estimate without bounds. It is an
-// error if there are no rounds, if the lengths differ, or if a value is not positive and finite.
+// exp of the mean log ratio. The bounds are the hull of the paired t interval and the Wilcoxon signed-rank interval at
+// level 1−alpha (see Effect.Exact). With fewer than LeastTrials rounds, the result has an estimate without bounds. It
+// is an error if there are no rounds, if the lengths differ, or if a value is not positive and finite.
 func Ratio(baseline, target []float64, better iotax.Better, alpha float64) (Interval, error) {
 	d, err := Pair(baseline, target, better)
 	if err != nil {

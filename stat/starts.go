@@ -15,7 +15,7 @@ import (
 // SpreadByStart.
 type StartSpread struct {
 	Starts  int          `json:"starts"`          // number of starts
-	Between iotax.Number `json:"between_starts"`  // between starts, without the part that the variation of rounds explains; if Within is NaN, that of the means of the starts
+	Between iotax.Number `json:"between_starts"`  // between starts, without the part that the variation of rounds explains; if Within is NaN, the SD of the starts' means
 	Within  iotax.Number `json:"between_rounds"`  // between the rounds of a start; NaN if no start has two rounds
 	Agree   bool         `json:"agree"`           // the variation of the rounds explains the variation between starts
 	Modes   [][]int      `json:"modes,omitempty"` // groups of starts with about the same ratio, by their numbers, the worst ratio first; nil if Agree
@@ -146,9 +146,10 @@ func SpreadByStart(d []float64, starts []int) *StartSpread {
 }
 
 // StartSamples returns the two samples of logarithms for the comparison of two runs, for example by EstimateChange.
-// starts contains the start of each logarithm. The sample of a run with several starts is the means of its starts,
+// starts contains the start of each logarithm. The sample of a run with several starts contains the means of the starts,
 // because the rounds of a start resemble each other and only starts are independent (Kalibera & Jones, ISMM'13). With
-// fewer than LeastTrials starts it is too small for an interval. That of a run with one start is its logs.
+// fewer than LeastTrials starts, this sample is too small for an interval. The sample of a run with one start contains
+// all its logarithms.
 func StartSamples(logs [2][]float64, starts [2][]int) [2][]float64 {
 	for i := range logs {
 		if g, err := groupByStart(logs[i], starts[i]); g != nil && err == nil {

@@ -23,7 +23,7 @@ func startStudy(r *rand.Rand, rounds []int, draw func() float64) (d []float64, s
 	return d, starts
 }
 
-// The interval covers the variation between starts, also if starts have different numbers of rounds. If there are few
+// The interval covers the variation between starts, even if starts have different numbers of rounds. If there are few
 // starts and they agree, there is no interval. An interval that ignores the starts is too narrow.
 func TestStartsCoverage(t *testing.T) {
 	const studies = 4000
@@ -242,8 +242,9 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Two runs with a random effect of each start do not differ. With enough starts, the interval of their comparison
-// contains 1, with fewer there is none, and one from the rounds alone excludes 1 in many studies.
+// Two runs whose starts have random effects do not differ. With enough starts, the interval of their comparison contains
+// 1 in most studies. With fewer starts, there is no interval. An interval that ignores the starts excludes 1 in many
+// studies.
 func TestStartSamples(t *testing.T) {
 	const studies = 1000
 	r := rand.New(rand.NewPCG(23, 5))

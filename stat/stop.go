@@ -18,7 +18,8 @@ var tables = sync.OnceValue(func() (t struct {
 	// if the first analysis is later. Each value is the smallest α′ of the simulated studies with these analyses and at
 	// most 60 rounds.
 	Alpha [][]float64
-	// Levels contains pairs of a sample size and the 1 % quantile of Levels.Within over normal samples of that size.
+	// Levels contains pairs of a sample size and the 1 % quantile of the field Within of FindLevels for normal samples
+	// of that size.
 	Levels [][2]float64
 }) {
 	if err := json.Unmarshal(tablesJSON, &t); err != nil {

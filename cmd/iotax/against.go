@@ -22,9 +22,9 @@ type earlierRun struct {
 	messages []string          // lines about the targets that are measured again, and about targets without a counterpart
 }
 
-// against returns the plan p with additional targets: those of the earlier run ref whose configuration has changed, in
-// their earlier configuration. If ref is "", it returns p and nil. It makes the paths of p absolute, unless both runs
-// are divided into shards: absolute paths may differ between the shards' hosts.
+// against returns the plan p with additional targets: the targets of the earlier run `ref` whose configuration has
+// changed, in their earlier configuration. If `ref` is "", it returns p and nil. It makes the paths of p absolute, unless
+// both runs are divided into shards, because absolute paths may differ between the shards' hosts.
 func against(ctx context.Context, db *store.Store, p *plan.Plan, ref string, divided bool) (*plan.Plan, *earlierRun, error) {
 	if ref == "" {
 		return p, nil, nil

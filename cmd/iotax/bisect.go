@@ -162,12 +162,12 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 		}
 		left := &allowance{end: begun.Add(time.Duration(p.Measure.Budget)), last: time.Now(), enough: enough}
 		if twin.Measure.Budget > 0 {
-			twin.Measure.Budget, enough = 0, left.ends // the budget is that of the whole search
+			twin.Measure.Budget, enough = 0, left.ends // the budget limits the whole search, not this step
 		}
 		if err := a.measureStep(ctx, db, twin, run.Options{ID: id, Version: iotaxVersion, Enough: enough}); err != nil {
 			return err
 		}
-		if left.spent && !fl.step { // git bisect run skips a version without an answer
+		if left.spent && !fl.step { // with --step, git bisect run skips an undecided version
 			return &iotax.Error{Op: "bisect", On: subjectless(version), Err: errBudgetSpent, Hint: "the same command with a larger --budget continues"}
 		}
 		_, invalid, err := bisectRatios(ctx, db, id)
@@ -211,7 +211,8 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 	return nil
 }
 
-// An allowance ends the run of a step also if the next round would end after the budget of the search.
+// An allowance ends the run of a step if `enough` returns a reason, or if another round as long as the last one would end
+// after the budget of the search.
 type allowance struct {
 	end, last time.Time // end of the budget; when the last round ended
 	enough    func([]float64) string
@@ -378,7 +379,7 @@ func (a *app) measureStep(ctx context.Context, db *store.Store, p *plan.Plan, op
 }
 
 // bisectRatios returns the log ratios of a run of two targets. It returns nil if the run does not exist or has no
-// usable rounds. If too many trials of a target are invalid, it also returns nil, with the evidence in invalid.
+// usable rounds. If too many trials of a target are invalid, it also returns nil, with the evidence in `invalid`.
 func bisectRatios(ctx context.Context, db *store.Store, id string) (d []float64, invalid string, err error) {
 	r, err := db.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && (len(r.Targets) < 2 || len(r.Workloads) == 0) {
@@ -473,7 +474,7 @@ func (a *app) printBisection(ctx context.Context, db *store.Store, s *bisect.Sea
 	return err
 }
 
-// contrastOf returns the words for the metric that the bad versions were measured by.
+// contrastOf returns the words, such as "slower", for the metric by which the bad versions were measured.
 func contrastOf(ctx context.Context, db *store.Store, s *bisect.State) (format.Contrast, error) {
 	for _, step := range s.Steps {
 		if step.Answer != bisect.Bad {

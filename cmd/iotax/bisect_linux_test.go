@@ -127,7 +127,7 @@ measure: {cold: false, ramp: 0s}
 	s.iotax(search(7, 0, "--step")...).works(t, gitAbort, "the good version contains the bad one")
 }
 
-// The budget is that of the whole search. With a larger one, the search continues at the step that the budget ended.
+// The budget limits the whole search. With a larger budget, the search continues at the step at which it stopped.
 func TestBisectBudget(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -58,7 +58,7 @@ func TestCalibratesByItself(t *testing.T) {
 	}
 }
 
-// saved calls f with the store that storeVariable names, and with the latest run in it.
+// saved calls f with the store that storeVariable names, and with the newest run in it, with or without trials.
 func (s *stage) saved(f func(*store.Store, *iotax.Run)) {
 	s.t.Helper()
 	db, err := store.Open(s.t.Context(), s.env[storeVariable])

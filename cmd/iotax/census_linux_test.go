@@ -96,7 +96,7 @@ func (s *stage) census(r *running) (found census) {
 	}
 	for name, file := range loops() {
 		ours := strings.HasPrefix(file, s.dir+"/") && strings.Contains(file, "/iotax-")
-		if ours || s.loops[name] != file && lost(file) { // the path of a deleted file does not show which run made it
+		if ours || s.loops[name] != file && lost(file) { // the path of a deleted file does not show which run attached the device
 			add("loop device", name+" "+file)
 		}
 	}
@@ -166,8 +166,8 @@ func init() {
 	}
 }
 
-// gone waits until the census of r is empty or 30 seconds have passed, and returns the last census. Watchdogs on other
-// machines need this time. If undo is not nil, gone calls it before each census.
+// gone waits until the census of r is empty or 30 seconds have passed, and returns the last census. It waits because
+// watchdogs on other machines need some time to end processes. If undo is not nil, gone calls it before each census.
 func (s *stage) gone(r *running, undo func()) (left census) {
 	s.t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {

@@ -17,8 +17,8 @@ import (
 )
 
 // These tests plant faults in real components (fio, loop devices, guests). They check that the right rule finds the
-// fault, and that it has no finding without the fault. They ignore other rules, because other work on this machine may
-// cause findings.
+// fault, and that this rule has no finding without the fault. They ignore other rules, because other work on this machine
+// may cause findings.
 
 // found returns the cells ("target / workload") of the latest run with a finding of the rule, or with a trial that the
 // rule discarded.
@@ -78,8 +78,8 @@ func (s *stage) measured(plan string, flags ...string) result {
 	return r
 }
 
-// thrice calls try up to three times, until it returns "". Any other result describes an unexpected outcome, and the
-// last one fails the test. Other work on this machine may look like a planted fault for a moment, or hide one.
+// thrice calls try until it returns "", but at most three times. Any other result describes an unexpected outcome. The
+// test fails only after three of them, because other work on this machine may look like a planted fault, or hide one.
 func thrice(t *testing.T, try func() (odd string)) {
 	t.Helper()
 	var odd string
@@ -182,7 +182,7 @@ func (s *stage) signalAll(pids []int, sig syscall.Signal) {
 	}
 }
 
-// If fio is stopped for 2.5 seconds in the first of two rounds, only the trial of that round has the finding stall.
+// If fio is stopped for 2.5 seconds in the first of two rounds, only the trial of that round has the finding "stall".
 func TestFindsStall(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -247,8 +247,8 @@ measure: {trial: 1s, ramp: 100ms, rounds: 1}
 	})
 }
 
-// The guest's kernel assumes a wrong frequency of its time stamp counter. TestFindsTheHostsCache checks that an
-// unmodified guest has no such finding.
+// The rule clock-insane finds a guest whose kernel assumes a wrong frequency of its time stamp counter.
+// TestFindsTheHostsCache checks that an unmodified guest does not have this finding.
 func TestFindsWrongClock(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

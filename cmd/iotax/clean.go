@@ -80,8 +80,8 @@ func (a *app) resolve(ctx context.Context, refs []string) (ids []string, unknown
 	return ids, unknown
 }
 
-// clean lists the leftovers of the runs in refs, or of all runs if refs is empty. If yes is true, it also removes them,
-// except those of runs that may still be running.
+// clean lists the leftovers of the runs in refs, or of all runs if refs is empty. It skips runs that are still running. If
+// yes is true, it also removes the leftovers, except those of runs whose process may still exist.
 func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error {
 	mustUndo()
 	runs, unknown := a.resolve(ctx, refs)

@@ -135,7 +135,7 @@ func TestClusterOverSSH(t *testing.T) {
 	if t.Failed() {
 		t.Log(report)
 	}
-	// In the end only sshd runs on the nodes. Watchdogs of connections end a moment later.
+	// At the end, only sshd runs on the nodes, as soon as the watchdogs of the connections have ended.
 	others := func() (found []string) {
 		for node, pids := range lab.Processes(l) {
 			for _, pid := range pids {

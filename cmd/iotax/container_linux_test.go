@@ -61,7 +61,7 @@ func TestContainerPlaces(t *testing.T) {
 			}
 			s, e, device := boxed(t, start)
 			e.Load(t, fioImage, true)
-			capped(t, s, name, e, device) // first: since Linux 6.10, cgroup v1 only counts the I/O of devices that once had a limit
+			capped(t, s, name, e, device) // first, because since Linux 6.10, cgroup v1 counts only the I/O of devices that have had a limit
 			s.write("plan.yaml", `
 baseline: host
 machines:
@@ -80,7 +80,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 100ms}
 			r := s.iotax("run", "plan.yaml", "--calibrate=no", "--details").works(t, 0, "overlay", "volume", "memory", "durability-differs", "copying fio")
 			run, trials := s.trials()
 			if blocked := strings.Contains(r.stdout, "blocked by the container's seccomp profile"); blocked != (name == "podman") {
-				// Podman's seccomp profile blocks io_uring. Docker's blocks it only from version 25 on.
+				// Podman's seccomp profile blocks io_uring. Docker's profile does so only from version 25 on.
 				t.Errorf("io_uring is told to be blocked: %v: %s", blocked, r)
 			}
 			seen := map[string]int{}

@@ -658,7 +658,7 @@ type sshd struct {
 	address string
 	port    int
 	host    string // public host key
-	key     string // path of a private key that it accepts
+	key     string // path of a private key that the server accepts
 	pid     int
 	stop    func() // ends the listener, but not existing connections
 	hold    func() // suspends the listener, so that new connections hang

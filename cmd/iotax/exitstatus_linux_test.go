@@ -8,7 +8,7 @@ import (
 	"iotax"
 )
 
-// A run whose standard output and standard error are closed pipes, as of `iotax run 2>&1 | head`, measures to its end,
+// A run whose standard output and standard error are closed pipes, as in `iotax run 2>&1 | head`, measures to its end,
 // writes the files of -o, and removes what it made. stage.clean looks for leftovers.
 func TestClosedPipe(t *testing.T) {
 	t.Parallel()
@@ -87,8 +87,8 @@ measure: {trial: 1s, ramp: 0s, rounds: 2, budget: 3s}
 func TestExpectations(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	// The commands print their times, which then do not depend on this machine. The times of `mixed` alternate between
-	// 400 ms and 0, so that the interval of the median contains 200 ms.
+	// The commands print fixed times, so that the results do not depend on this machine. The times of `mixed` alternate
+	// between 400 ms and 0, so that the interval of the median contains 200 ms.
 	s.write("plan.yaml", fmt.Sprintf(`
 targets: {one: {dir: a}, two: {dir: b}}
 workloads:

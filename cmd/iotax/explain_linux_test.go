@@ -34,7 +34,8 @@ type explanation struct {
 	}
 }
 
-// explained parses the JSON report of r and returns the stages of its first workload. It fails the test without them.
+// explained parses the JSON report of r and returns the stages of its first workload. If the report has no stages, the
+// test fails.
 func (s *stage) explained(r result) explanation {
 	s.t.Helper()
 	if r.code != exitOK {
@@ -343,8 +344,8 @@ measure: {protocol: "fixed:6x400ms", ramp: 100ms}
 	}
 }
 
-// The reads of a machine over SSH are limited above the device. A container on this host and the machine over SSH run
-// on the same kernel, so both have its stages.
+// The reads of a machine over SSH are limited above the device. A container on this host and the machine over SSH use this
+// host's kernel, so the report shows the same two stages for both.
 func TestExplainsOtherMachines(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

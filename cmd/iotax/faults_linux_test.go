@@ -278,8 +278,8 @@ func faults() []fault {
 				r.wait()
 				return true // a workload of the run causes the fault
 			}},
-		// Not in CI, because TestSecondInterrupt covers a hanging guest. Detecting it takes 25 s here, and again during
-		// the clean-up.
+		// Not in CI, because TestSecondInterrupt covers a hanging guest. Here, iotax needs 25 s to detect that the guest
+		// hangs, and 25 s again during the clean-up.
 		{name: "the guest hangs (SIGSTOP of QEMU)", sample: 0, setup: guested(""), codes: []int{0, 1}, fails: true, says: []string{"no sign of life"},
 			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				r.afterTrials(1 + d.IntN(3))
@@ -498,7 +498,8 @@ func (a *aftermath) row(fault string) string {
 }
 
 // TestFaults injects faults into small real runs. The store must contain every trial that iotax printed. Nothing may be
-// left behind, or clean must remove it. An incomplete run must resume.
+// left behind, except after a fault with `killed` set: then `iotax clean` must remove the leftovers. An incomplete run
+// must resume.
 //
 // IOTAX_FAULTS=N tries each fault N times. IOTAX_FAULTS_ONLY=TEXT tries only the faults whose names contain TEXT.
 // IOTAX_FAULTS_DOC=docs/dev/reliability.md updates the table in that file.

@@ -141,7 +141,7 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 	last, runErr := a.watchJob(ctx, k.shards, func(ctx context.Context) (kube.Progress, error) { return c.Look(ctx, c.Namespace, j) })
 	if runErr != nil && ctx.Err() == nil && !errors.Is(runErr, iotax.ErrGone) {
 		if e := (*iotax.Error)(nil); errors.As(runErr, &e) {
-			runErr = e.Err // without its hint
+			runErr = e.Err // only the cause, because the error below has its own hint
 		}
 		return &iotax.Error{Op: "watch", On: where, Err: runErr, Hint: "the job may still run and save its trials; once it has ended: iotax report " + id}
 	}
@@ -181,7 +181,7 @@ const (
 )
 
 // watchJob prints the progress of a job with this number of shards until the job ends or no longer exists, ctx is done,
-// or all calls of look have failed for jobSilence. It returns the last progress.
+// or all calls of `look` have failed for jobSilence. It returns the last progress.
 func (a *app) watchJob(ctx context.Context, shards int, look func(context.Context) (kube.Progress, error)) (last kube.Progress, err error) {
 	shown, heard := "", time.Now()
 	show := func(text string) {

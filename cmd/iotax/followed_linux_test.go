@@ -12,7 +12,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A user who follows a hint to the letter no longer gets its warning.
+// If a user follows the hint of a warning literally, the warning no longer appears.
 func TestFollowedHints(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

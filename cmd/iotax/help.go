@@ -148,7 +148,7 @@ func meantFlag(c *cobra.Command, err error) error {
 	switch hint, known := brought[name]; {
 	case known && measures:
 		return fmt.Errorf("%w\n  hint: %s", err, hint)
-	case name == "name" && measures: // the first flag of a fio command
+	case name == "name" && measures: // probably a fio command without "--" before it
 		return fmt.Errorf("%w\n  hint: write a fio command behind --, as in: %s /srv/data -- fio --name=test --rw=randread", err, c.CommandPath())
 	case len(name) < 2:
 		return err

@@ -61,8 +61,8 @@ target; if it has one folder whose files repeat a job, each file is a target.`,
 	return c
 }
 
-// A positional flag applies to the arguments between it and its next occurrence. If it is given once, it applies to all
-// arguments.
+// A positional flag applies to the arguments after it, up to the next occurrence of the flag. If the flag is given only
+// once, it applies to all arguments.
 type positional struct {
 	flags  *pflag.FlagSet
 	values []string

@@ -151,7 +151,7 @@ func TestLabCommand(t *testing.T) {
 		}
 	}
 
-	// A second `up` keeps the lab with its files and processes. iotax refuses it if the configuration differs.
+	// A second `up` keeps the lab with its files and processes. iotax refuses an `up` with another configuration.
 	var st []struct {
 		Name, Rate, Dir, Broken string
 		Nodes                   []struct {

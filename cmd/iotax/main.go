@@ -74,15 +74,16 @@ func main() {
 	os.Exit(code)
 }
 
-// undoing records whether the process may have made something that it must remove. Until then, the first signal ends
-// the process at once.
+// undoing records whether the process may have made something that it must remove. While begun is false, the first signal
+// ends the process at once.
 var undoing struct {
 	sync.Mutex
 	begun bool
 }
 
 // mustUndo must be called before the process makes something that it must remove. From then on, the first signal only
-// cancels the context, and a closed pipe at standard output or standard error only fails the writes.
+// cancels the context. If standard output or standard error is a closed pipe, writes return an error, but do not end the
+// process.
 func mustUndo() {
 	undoing.Lock()
 	defer undoing.Unlock()

@@ -37,7 +37,7 @@ func needs(ctx context.Context, p *plan.Plan) doctor.Check {
 	return c
 }
 
-// needsCheck reports whether p uses a machine that needs this check of doctor.
+// needsCheck reports whether a machine that p uses needs the component that this check of doctor examines.
 func needsCheck(p *plan.Plan, check string) bool {
 	used := p.Used()
 	return slices.ContainsFunc(p.Machines, func(m plan.Machine) bool {

@@ -20,7 +20,7 @@ func TestCostDuringATrial(t *testing.T) {
 	s := newStage(t)
 	var share float64
 	var rss int64
-	for range 3 { // other work on this machine may disturb a try
+	for range 3 { // other work on this machine may disturb an attempt
 		share, rss = s.costDuringATrial()
 		t.Logf("%.3f %% of a core, %d MiB resident without the pages of the program", 100*share, rss>>20)
 		if share <= 0.01 && rss <= 20<<20 {

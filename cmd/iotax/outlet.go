@@ -18,7 +18,7 @@ import (
 )
 
 // An outlet holds the flags --format and -o. --format is the format of standard output. -o writes a file in the format
-// of its ending, or else of --format. The file "-" is standard output.
+// that its ending names. Other endings require an explicit --format. The file "-" is standard output.
 type outlet struct {
 	formats []string // names, which are also the endings of files
 	format  string
@@ -126,8 +126,8 @@ func (o *outlet) writes(formats ...string) bool {
 		slices.ContainsFunc(o.files, func(path string) bool { return slices.Contains(formats, cmp.Or(o.formatOf(path), o.format)) })
 }
 
-// replaced returns the file that a new file takes the place of, without links, and its mode. It returns "" for a device
-// or a FIFO, which must be written and not replaced. The error reports that the directory cannot be written.
+// replaced returns the path and the mode of the file that a new file at path replaces. It resolves symbolic links. It
+// returns "" for a device or a FIFO, because writing to these must not replace them. The error reports that the directory cannot be written.
 func replaced(path string) (file string, mode os.FileMode, err error) {
 	old, err := os.Stat(path)
 	if err == nil && !old.Mode().IsRegular() {
@@ -182,7 +182,7 @@ func (o *outlet) write(a *app, document func(w io.Writer, format string) error) 
 		}
 		written = append(written, path)
 	}
-	if o.prints() { // last, because a closed pipe may end the process
+	if o.prints() {
 		errs = append(errs, document(a.out, o.format))
 	}
 	return written, errors.Join(errs...)

@@ -96,7 +96,8 @@ func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding,
 	return printSummary(a.out, p, c, from, found)
 }
 
-// shownSlots is the number of schedule slots that plan prints. It only counts the others, unless there is just one.
+// shownSlots is the number of schedule slots that `iotax plan` prints before a line with the number of the remaining slots.
+// If only one slot remains, it prints that slot, too.
 const shownSlots = 12
 
 // printSummary writes a summary of p, its costs and the findings of lint as text.

@@ -149,8 +149,8 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 	return c
 }
 
-// repeatable returns the command line for args. It returns "" if an argument may be an address with a password, which
-// must not be in a report.
+// repeatable returns the shell command line that runs iotax with args. It returns "" if an argument may be an address with
+// a password, which must not be in a report.
 func repeatable(args []string) string {
 	words := []string{"iotax"}
 	for _, s := range args {
@@ -336,7 +336,8 @@ func (a *app) endWork(dir string) {
 	}
 }
 
-// printUnremoved prints what an interrupted run could not remove. Other runs return it as an error.
+// printUnremoved prints the resources that an interrupted run could not remove. For other runs it prints nothing, because
+// their error names these resources.
 func (a *app) printUnremoved(r *iotax.Run) {
 	if r == nil || r.Status != iotax.Interrupted {
 		return
@@ -348,7 +349,7 @@ func (a *app) printUnremoved(r *iotax.Run) {
 
 // finish prints the report of a run, writes the files of -o, and returns an error that sets the exit status.
 func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *outlet, runErr error) error {
-	ctx = context.WithoutCancel(ctx) // an interrupted run also gets its report
+	ctx = context.WithoutCancel(ctx) // an interrupted run with trials also gets its report
 	rep, err := reportOf(ctx, db, r)
 	if err != nil {
 		return err

@@ -87,7 +87,7 @@ func TestLastShardHasItsOwnStatus(t *testing.T) {
 	if err := a.finishPart(t.Context(), db, &part, &outlet{format: "txt"}, run.Shard{Index: 1, Count: 2}, nil); err != nil || !strings.Contains(errs.String(), "no trial was measured") {
 		t.Errorf("%v: %s%s", err, errs.String(), out.String())
 	}
-	if !strings.Contains(out.String(), "iotax report r") || strings.Contains(out.String(), "--resume") { // a divided run refuses --resume
+	if !strings.Contains(out.String(), "iotax report r") || strings.Contains(out.String(), "--resume") { // --resume does not work for a divided run
 		t.Errorf("the report ends with:\n%s", out.String())
 	}
 }

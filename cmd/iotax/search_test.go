@@ -24,8 +24,8 @@ import (
 	"iotax/internal/tune"
 )
 
-// A search refuses the flags that it ignores, reports that it does not check expectations, and keeps rounds that the
-// plan sets, also if they are the default.
+// A search refuses the flags in notInSearch, reports that it does not check expectations, and keeps rounds that the plan
+// sets, even if they equal the default.
 func TestSearchPlan(t *testing.T) {
 	const text = "targets: {a: {dir: /a}}\nworkloads: {w: {fio: {rw: read}, expect: read.iops > 5}}\n"
 	own := func(measure string) string {

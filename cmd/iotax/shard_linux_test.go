@@ -45,7 +45,7 @@ func structure(t *testing.T, text string) string {
 			pairs = c.Ratio.N
 		}
 		out += fmt.Sprintf("%s / %s %s %s %s baseline=%t n=%d pairs=%d failed=%d", c.Target, c.Workload, c.Metric, c.Unit, c.Better, c.Baseline, c.Value.N, pairs, c.Trials.Failed)
-		for _, s := range c.Secondary { // other secondary values depend on the number of I/Os
+		for _, s := range c.Secondary { // whether a cell has other secondary values depends on the number of I/Os
 			if strings.HasSuffix(s.Name, ".bandwidth") || strings.HasSuffix(s.Name, ".latency.mean") || s.Name == "duration" {
 				out += " " + s.Name
 			}
@@ -155,7 +155,7 @@ measure: {trial: 500ms, ramp: 20ms, rounds: {min: 2, max: 8}, cold: false}
 }
 
 // diedElsewhere kills a shard and an undivided run on a host with another name. iotax counts both as running until
-// several minutes have passed since their last beat.
+// several minutes have passed since they last reported to the store.
 func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string) []string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

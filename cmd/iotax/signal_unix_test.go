@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Until iotax has made something that it must remove, the first signal ends it at once, even while it waits for input
-// or reads it.
+// Until iotax has made something that it must remove, the first signal ends the process at once, even while the process
+// waits for input or reads input.
 func TestFirstSignal(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()

@@ -161,11 +161,11 @@ func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	return p, nil
 }
 
-// notInSearch are the flags that a search ignores, because it has a stop rule of its own.
+// notInSearch are the flags that a search refuses, because it has a stop rule of its own.
 var notInSearch = []string{"expect", "precision", "to-precision"}
 
-// loadSearch returns the plan of a search that measures each step in the given rounds and without a budget, unless the
-// plan or a flag sets others.
+// loadSearch returns the plan of a search. Unless the plan or a flag sets the rounds, it sets them to `rounds`. Unless the
+// plan or a flag sets the budget, the search has none.
 func (a *app) loadSearch(pf *planFlags, args []string, rounds plan.Rounds) (*plan.Plan, error) {
 	if i := slices.IndexFunc(notInSearch, func(name string) bool { return pf.given(name) }); i >= 0 {
 		return nil, iotax.Usage(&iotax.Error{Op: "read command line", On: "--" + notInSearch[i], Err: errors.New("a search has a stop rule of its own"), Hint: "leave it out; --margin and --rounds change the rule"})
@@ -371,8 +371,8 @@ func choose(names, words []string) ([]string, error) {
 	return chosen, nil
 }
 
-// adapt gives a plan with a fixed protocol the default rounds, and the default budget unless it sets one, if --protocol
-// makes it adaptive.
+// adapt applies `--protocol adaptive` to a plan with a fixed protocol. It sets the default rounds and, unless the plan sets
+// a budget, the default budget.
 func (pf *planFlags) adapt(p *plan.Plan) error {
 	m, d := &p.Measure, plan.Defaults()
 	if pf.protocol != plan.Adaptive || !m.Fixed() {
@@ -441,7 +441,8 @@ func explainable(p *plan.Plan) error {
 	return nil
 }
 
-// unexplained returns the names of the workloads that have no explained trials: their trials end by themselves.
+// unexplained returns the names of the workloads of a plan with explain: true that have no explained trials, because
+// their trials end by themselves.
 func unexplained(p *plan.Plan) (names []string) {
 	for _, w := range p.Workloads {
 		if !w.Aside && p.Measure.Explain && (w.Assumed > 0 || w.Value("by_size") == "true") {

@@ -66,7 +66,7 @@ func loaded(args ...string) (*plan.Plan, error) {
 	return pf.load(c.Flags().Args(), nil)
 }
 
-// --protocol adaptive frees the rounds of a fixed plan. Without free rounds, --precision is refused.
+// --protocol adaptive replaces the fixed number of rounds of a plan. --precision is refused if the number is fixed.
 func TestAdaptive(t *testing.T) {
 	d := plan.Defaults()
 	own := filepath.Join(t.TempDir(), "own.yaml")
@@ -154,7 +154,6 @@ func TestSuiteElsewhereExpects(t *testing.T) {
 	}
 }
 
-// -w splits words at commas, and still finds names that contain commas.
 // A search with a suite on other targets keeps the suite's rounds and budget.
 func TestSearchOfSuiteElsewhere(t *testing.T) {
 	pf := planFlags{scale: 1}
@@ -167,6 +166,7 @@ func TestSearchOfSuiteElsewhere(t *testing.T) {
 	}
 }
 
+// -w splits words at commas, and still finds names that contain commas.
 func TestChoose(t *testing.T) {
 	names := []string{"network", "4 MiB", "4 MiB, 8 clients", "a,b"}
 	for said, want := range map[string]string{

@@ -131,7 +131,7 @@ measure: {trial: %ds, ramp: 0s, rounds: 1}
 	}
 }
 
-// Two processes share a device with a limited rate of reads, so the victim gets only a part of the rate.
+// A workload and its noise share a device with a limited rate of reads, so the workload gets only a part of the rate.
 func TestVictimLosesToNoise(t *testing.T) {
 	long.Test(t)
 	const limit = 400

@@ -2,8 +2,8 @@
 // runs in this process. On another machine an iotax process there, the agent, runs the same function.
 //
 // A machine usually has one session with its agent (see Link). A session is a yamux connection, usually over the
-// standard input and output of the agent. Except for heartbeats and pings, the agent uses no CPU between calls. It ends
-// when the machine is closed.
+// standard input and output of the agent. Except for heartbeats and pings, the agent uses no CPU between calls. The
+// agent ends when the machine is closed.
 package agent
 
 import (
@@ -31,8 +31,8 @@ type receiver func(in *source) (call func(context.Context) (out any, err error),
 // functions maps names to the functions that New and NewTaker declared. It is complete before main runs.
 var functions = map[string]receiver{}
 
-// New declares a function. Call it to initialize a package variable. It panics if another function has the same name.
-// The function may be called concurrently and should return soon after its context is done.
+// New declares the function `do`. Call New to initialize a package variable. It panics if another function has the same
+// name. `do` may be called concurrently, and should return soon after its context is done.
 func New[In, Out any](name string, do func(context.Context, In) (Out, error)) Func[In, Out] {
 	declare(name, func(ctx context.Context, in In, from *source) (Out, error) {
 		from.finish()
@@ -78,8 +78,8 @@ func decode(d *gob.Decoder, p any) error {
 	return d.Decode(p)
 }
 
-// On runs the function on m. An error from another machine matches the same `sentinels` as the error of the function.
-// It also wraps the first *iotax.Error in that error, or else the first *iotax.ExitError.
+// On runs the function on m. An error from another machine matches the same `sentinels` as the original error there. It
+// also wraps the first *iotax.Error in the original error, or else the first *iotax.ExitError.
 func (f Func[In, Out]) On(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
 	if ctx.Err() == nil && iotax.IsLocal(m) {
 		return f.here(ctx, m, in)
@@ -113,7 +113,7 @@ func result[In, Out any](ctx context.Context, s *Session, m iotax.Machine, name 
 	return err
 }
 
-// with calls `do` with the session of m, which it opens if necessary.
+// `with` opens the session of m if necessary, and passes it to `do`.
 func with(ctx context.Context, m iotax.Machine, do func(*Session) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -130,7 +130,7 @@ func with(ctx context.Context, m iotax.Machine, do func(*Session) error) error {
 	return do(s)
 }
 
-// here calls the function in this process. Like a call on another machine, it returns within cancelTime after ctx is
+// `here` calls the function in this process. Like a call on another machine, it returns within cancelTime after ctx is
 // done, even if the function hangs.
 func (f Func[In, Out]) here(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
 	type result struct {
@@ -166,8 +166,8 @@ func hangs(ctx context.Context, name string, m iotax.Machine) error {
 // cancelTime limits how long a canceled call may take to end.
 const cancelTime = 10 * time.Second
 
-// call runs the agent's function `name`. `in` is a box, and `out` points to one. If `from` is not nil, call sends its
-// data after `in`.
+// call runs the agent's function `name`. `in` is a box, and `out` points to a box. If `from` is not nil, call sends
+// the data of `from` after `in`.
 func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in any, from io.Reader, out any) error {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "call " + name, On: "on " + m.String(), Err: err}

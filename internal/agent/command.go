@@ -91,9 +91,9 @@ func (t *tail) Write(p []byte) (int, error) {
 
 func (t *tail) String() string { return strings.TrimSpace(string(t.buf)) }
 
-// Keep runs k on m until it ends. The returned error is never nil and describes how the program ended. When ctx is
-// done, Keep ends the program and its children. The program does not outlive this process, even if this process is
-// killed: on this host, a separate agent process runs it.
+// Keep runs the program k on m and waits for its end. The returned error is never nil and describes how the program
+// ended. When ctx is done, Keep ends the program and its children. The program does not outlive this process, even if
+// this process is killed: on this host, a separate agent process runs the program, and ends it when this process ends.
 func Keep(ctx context.Context, m iotax.Machine, k Kept) (err error) {
 	if iotax.IsLocal(m) {
 		_, err = keep.Alone(ctx, m, k)

@@ -9,9 +9,10 @@ import (
 )
 
 // Confine returns the command that runs args on this host for the machines `peers`, whose requests may be hostile. The
-// program runs in dir, changes only files below dir, and reads only these and its libraries. This needs Landlock of at
-// least version abi. Without it, Confine returns args, or an error if another party may control one of the machines: one
-// that is not a container or virtual machine and that iotax did not start.
+// program runs in dir and can change only files below dir. Outside dir, it can read only its executable, libraries and
+// files that libc needs. This requires Landlock of at least version abi. Without it, Confine returns args if each peer
+// is this host, a container or virtual machine, or a machine that iotax started. Otherwise, another party may control a
+// peer, and Confine returns an error.
 func Confine(abi int, dir string, args []string, peers ...iotax.Machine) ([]string, error) {
 	if landlock() >= abi {
 		self, err := os.Executable()

@@ -92,14 +92,15 @@ func confine(dir string, args []string) error {
 
 // readOnlyExcept makes all mounts read-only for this thread, except dir, and makes dir the working directory. Landlock
 // does not restrict changes of modes, owners and times, which root could make everywhere. Other users may not change
-// mounts: for them it only changes the working directory.
+// mounts: for them, readOnlyExcept only changes the working directory.
 func readOnlyExcept(dir string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); errors.Is(err, unix.EPERM) {
 		return os.Chdir(dir)
 	} else if err != nil {
 		return os.NewSyscallError("unshare", err)
 	}
-	// A slave mount still follows unmounts outside, so that the program does not keep their devices in use.
+	// A slave mount follows an unmount in the original namespace, so that the program does not keep the unmounted device
+	// in use.
 	return os.NewSyscallError("change mounts", errors.Join(
 		unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""),
 		unix.Mount(dir, dir, "", unix.MS_BIND, ""),

@@ -34,8 +34,8 @@ func enclose(root, place string) (int, error) {
 func enclosed(root, place string) (_ int, err error) {
 	root = filepath.Join("/", root)
 	var mounts []mount
-	// bind plans a bind mount of a path at the same path in the container. It opens the path now, because it is outside
-	// of the container, or earlier mounts may hide it.
+	// bind plans a bind mount of a path at the same path in the container. It opens the path now, because later the
+	// path may be outside of the container's root or hidden by an earlier mount.
 	bind := func(path string) {
 		fd, ferr := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if ferr != nil {
@@ -74,7 +74,7 @@ func enclosed(root, place string) (_ int, err error) {
 			if merr != nil {
 				return 0, merr
 			}
-		} else if _, err := os.Stat(m.to); err != nil { // iotax does not create it: containers may share root, and none could remove it
+		} else if _, err := os.Stat(m.to); err != nil { // iotax does not create the directory: containers may share root, so none of them could remove it
 			return 0, fmt.Errorf("the container's root %s needs a directory %s: %w", root, m.to, err)
 		}
 		if err := unix.Mount(m.from, m.to, m.kind, m.flags, ""); err != nil {
@@ -115,7 +115,7 @@ func makeDir(path string) (made []string, err error) {
 	}
 }
 
-// removeMount unmounts path and removes the directories that makeDir created, except directories in use.
+// removeMount unmounts path and removes the directories that makeDir created, except those that are not empty.
 func removeMount(path string, made []string) error {
 	_ = unix.Unmount(path, unix.MNT_DETACH)
 	for _, d := range made {

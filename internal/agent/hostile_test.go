@@ -91,7 +91,7 @@ func TestErrorsWithoutEnd(t *testing.T) {
 	}
 }
 
-// Dial does not read a first answer of any size.
+// Dial rejects an answer that exceeds the size limit.
 func TestDialAnswerWithoutEnd(t *testing.T) {
 	h := newHostile(t, struct{ Err []struct{ Msg string } }{[]struct{ Msg string }{{strings.Repeat("x", 65<<20)}}})
 	_, err := agent.Dial(t.Context(), h, "tcp", "127.0.0.1:1")
@@ -119,7 +119,7 @@ func TestTakerCanceled(t *testing.T) {
 	}
 }
 
-// A machine may ask for the agent only once.
+// A machine may request a copy of the agent only once.
 func TestCopyWithoutEnd(t *testing.T) {
 	f, _ := newFar(t)
 	tools := t.TempDir()

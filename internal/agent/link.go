@@ -26,7 +26,7 @@ type Link struct {
 	// agent if the machine lacks it.
 	Program string
 
-	// Log receives progress messages for the user; nil discards them. Set it before the first call.
+	// Log receives progress messages for the user; nil discards them. Set Log before the first call.
 	Log func(format string, args ...any)
 
 	// Patience limits how long the agent may take to start; 0 means two minutes. While iotax copies the agent, each

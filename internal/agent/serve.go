@@ -108,7 +108,8 @@ func InProcess(ctx context.Context) (*Session, error) {
 }
 
 // Serve answers the calls of the other end, and runs its commands on m. It returns when `in` ends, ctx is done, the
-// other end asks it to end, or heartbeats stop. It first cancels the running calls and waits at most endTime for them.
+// other end asks it to end, or heartbeats stop. Before it returns, it cancels the running calls and waits at most
+// endTime for them.
 func Serve(ctx context.Context, m iotax.Machine, in io.Reader, out io.Writer) error {
 	path, err := os.Executable()
 	if err != nil {

@@ -44,7 +44,7 @@ type Step struct {
 	Runs    []string `json:"runs,omitempty"`   // ids of the runs that measured the version; more than one after an interruption
 	Rounds  int      `json:"rounds"`
 	Ratio   float64  `json:"ratio,omitempty"` // speed relative to the good version; below 1 is slower
-	Why     string   `json:"why,omitempty"`   // why it failed
+	Why     string   `json:"why,omitempty"`   // the reason, if the answer is Failed
 }
 
 // Deps are the functions that a bisection needs to build and measure versions. All are required.
@@ -80,7 +80,7 @@ type Search struct {
 	Least  int     // minimum number of rounds of a step
 	Most   int     // maximum number of rounds of a step
 
-	fast, slow stat.Sample // log ratios of the good and of the bad versions so far
+	fast, slow stat.Sample // log ratios of the versions found to be good (fast) and bad (slow) so far
 }
 
 // A Result is the outcome of a bisection.
@@ -131,7 +131,7 @@ func (s *Search) One(ctx context.Context, version string) (Answer, Result, error
 	return answer, Result{}, err
 }
 
-// begin loads the results of earlier steps, builds the good version and tests the bad one.
+// begin loads the results of earlier steps, builds the good version and tests the bad version.
 func (s *Search) begin(ctx context.Context) (r Result, err error) {
 	for _, step := range s.State.Steps {
 		if d, err := s.ratios(ctx, step.Runs); err != nil {
@@ -177,7 +177,7 @@ func (s *Search) step(version string) *Step {
 	return &s.State.Steps[i]
 }
 
-// steps returns the number of tests that identify one of n versions.
+// steps returns the number of tests that a binary search needs to find one of n versions.
 func steps(n int) int { return int(math.Ceil(math.Log2(float64(n)))) }
 
 // share returns the error probability that the next step may use if n versions are left: the unused part of Alpha,
@@ -313,8 +313,8 @@ func (s *Search) measured(ctx context.Context, step *Step) (d []float64, err err
 	return d, nil
 }
 
-// Slowdown returns the speed of the bad versions relative to the good one, over all rounds of the bad versions. A ratio
-// below 1 is slower. The interval is NaN if no version is bad.
+// Slowdown returns the speed of the bad versions relative to the good one, over all rounds of the bad versions. A
+// ratio below 1 means that they are slower. The interval is NaN if no version is bad.
 func (s *Search) Slowdown(ctx context.Context) (stat.Effect, error) {
 	var all []float64
 	for _, step := range s.State.Steps {

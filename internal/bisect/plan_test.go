@@ -7,7 +7,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// Each side of a comparison uses its own build, also in the targets and machines that the measured target is based on.
+// Each side of a comparison uses its own build, even in the targets and machines that the measured target is based on.
 func TestTwin(t *testing.T) {
 	const head, tail = "targets:\n  a: {dir: ", "}\n  b: {disk: {of: a}, on: vm}\nworkloads: {w: {fio: {rw: read, size: 1MiB}}}\n"
 	for name, text := range map[string]string{

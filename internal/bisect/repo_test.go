@@ -88,7 +88,7 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// Versions that cannot be built are skipped. Those that may be the first slow one are listed as suspects.
+// bisect skips versions that cannot be built. It lists those that may be the first slow version as suspects.
 func TestSkipped(t *testing.T) {
 	for _, c := range []struct {
 		broken   []string
@@ -133,8 +133,8 @@ func TestCommitOfDate(t *testing.T) {
 	}
 }
 
-// A build runs in a checkout of its commit, and Clear removes everything. The error of a failed build contains the last
-// line of its output. A missing script is not a BuildError.
+// A build script runs in a checkout of its commit, and Clear removes everything. The error of a failed build contains
+// the last line that the script printed. A missing script is not a BuildError.
 func TestBuilder(t *testing.T) {
 	repo, commits := history(t, 3)
 	dir := t.TempDir()

@@ -27,7 +27,7 @@ type world struct {
 	versions []string
 	planted  int
 	slowdown float64
-	noise    func() float64 // noise in the logarithm of one trial
+	noise    func() float64 // noise of one trial, added to the logarithm of its speed
 
 	pairs map[string][]float64
 	saved State
@@ -132,7 +132,7 @@ func TestSimulated(t *testing.T) {
 		what     string
 		slowdown float64
 		noise    func() float64
-		least    float64 // share of right results
+		least    float64 // minimum share of right results
 	}{
 		{"8 %, noise 10 %", 0.08, normal(0.10), 0.95},
 		{"none, noise 10 %", 0, normal(0.10), 0.95},

@@ -139,7 +139,7 @@ type Builder struct {
 	Script []string      // the script and its arguments
 	Limit  time.Duration // time limit of one build
 	Log    io.Writer
-	// Checkout fills the directory of a version before the script runs. If it is nil, the directory is empty.
+	// Checkout fills the directory of a version before the script runs. If Checkout is nil, the directory is empty.
 	Checkout func(ctx context.Context, version, dir string) error
 	Remove   func(ctx context.Context, dir string) error
 }
@@ -150,7 +150,7 @@ func (b *Builder) Of(version string) string { return b.at("version", version) }
 // built returns the file that exists once a version has been built.
 func (b *Builder) built(version string) string { return b.at("built", version) }
 
-// at returns a path in b.Dir, whatever the name of the version is: a/b, .. and a.built are possible, too.
+// at returns a path directly in b.Dir that differs between versions, even for names such as a/b, .. and a.built.
 func (b *Builder) at(what, version string) string {
 	return filepath.Join(b.Dir, what+"-"+url.QueryEscape(version))
 }
@@ -187,7 +187,7 @@ func (b *Builder) Build(ctx context.Context, version string) error {
 		if !began {
 			return &iotax.Error{Op: "start build script", On: b.Script[0], Err: err, Hint: "name a program that can be run; it runs in the directory of each version"}
 		}
-		if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) { // omit its output, which is in tail
+		if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) { // omit the output; its last line is in tail
 			err = &iotax.ExitError{Args: exit.Args, Code: exit.Code, Signal: exit.Signal}
 		}
 		if cause := context.Cause(limited); cause != nil {

@@ -29,7 +29,8 @@ var (
 		"fio", "accel", "qemu", "kernel", iotax.FactMachineHostname, iotax.FactMachineKernel, iotax.FactMachineCPUModel, "machine.cpu.count"}
 )
 
-// SetupOf returns the setup of a run's baseline. Its facts are complete after the workloads have been checked there.
+// SetupOf returns the setup of the baseline of r. Call it after the workloads have been checked on the baseline,
+// because these checks add facts.
 func SetupOf(r *iotax.Run) Setup {
 	facts := map[string]string{}
 	add := func(prefix string, from map[string]string, keys []string) {
@@ -87,8 +88,8 @@ func (c Cache) Get(r Setup, now time.Time) (*iotax.Calibration, bool) {
 	return &e.Calibration, ok
 }
 
-// `here` reports whether the cache has a calibration of a place on this host that is valid at time now. With full,
-// brief ones do not count.
+// `here` reports whether the cache has a calibration of a place on this host that is valid at time now. If full is
+// true, brief calibrations do not count.
 func (c Cache) here(full bool, now time.Time) bool {
 	name, _ := os.Hostname()
 	files, _ := os.ReadDir(c.Dir)

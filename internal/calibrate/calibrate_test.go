@@ -13,8 +13,8 @@ import (
 	"iotax/stat"
 )
 
-// study creates the trials of an A/A study. level returns the logarithm of an arm's rate in a round, relative to 1000
-// per second. noise returns the deviation from it in one second.
+// study creates the trials of an A/A study. `level` returns the logarithm of an arm's rate in a round, relative to 1000
+// per second. `noise` returns the deviation of one second from this level.
 func study(rounds int, seconds int, level func(round, arm int) float64, noise func() float64) (*iotax.Run, []*iotax.Trial) {
 	r := &iotax.Run{ID: "r", Name: "A/A", Start: time.Unix(1_700_000_000, 0).UTC(), Baseline: "a",
 		Targets:   []iotax.TargetInfo{{Name: "a"}, {Name: "a again"}},

@@ -66,7 +66,7 @@ func logs(t *iotax.Trial, metric string) []float64 {
 }
 
 // trialLength returns the trial length, in whole seconds, with the smallest error for the time spent. It returns 0 if
-// it is unknown.
+// the length is unknown.
 func trialLength(c stat.Components, setUp float64, ok bool) time.Duration {
 	if !ok {
 		return 0

@@ -139,7 +139,8 @@ func Time(aa *plan.Plan, k plan.Kinds) time.Duration {
 	return sum.Round(time.Second)
 }
 
-// lengthTip suggests another trial length if it differs much from that of m, otherwise it returns "".
+// lengthTip suggests the calibrated trial length if it is at least twice or at most half of the trial length in m,
+// otherwise it returns "". It also returns "" for a brief calibration and for a fixed protocol.
 // docs/dev/decisions/0010 explains why iotax does not change the length automatically.
 func lengthTip(c *iotax.Calibration, m plan.Measure) string {
 	if c == nil || c.Brief || c.Trial == 0 || m.Fixed() {
@@ -180,7 +181,7 @@ func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, setup Setup) (c
 }
 
 // Measure runs a null-engine study without saving it, and then the A/A study aa as the run `id`, saved with s.Deps. It
-// returns the last run of the two.
+// returns the calibration and the A/A run. If the null-engine study fails, it returns the run of that study.
 func (s Study) Measure(ctx context.Context, aa *plan.Plan, id string, brief bool) (*iotax.Calibration, *iotax.Run, error) {
 	s.Deps.Calibrate = nil
 	measure := func(p *plan.Plan, id string, d run.Deps) (*iotax.Run, []*iotax.Trial, error) {

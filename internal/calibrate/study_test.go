@@ -66,7 +66,8 @@ var (
 	runOfTest  = &iotax.Run{Baseline: "h", Targets: []iotax.TargetInfo{{Name: "h"}}}
 )
 
-// fakeStudy returns a study at v, with a cache of its own. The check of its workload calls the function check.
+// fakeStudy returns a study with its own cache. All its targets use the volume v. The Check of its workload calls the
+// function check.
 func fakeStudy(t *testing.T, v iotax.Volume, check func()) Study {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	return Study{Line: func(string) {}, Status: func(string) {}, Others: func() bool { return false }, Kinds: kindsOfTest, Deps: run.Deps{

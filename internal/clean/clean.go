@@ -241,7 +241,7 @@ func (s *Search) inServices(ctx context.Context) (items []leftover.Item, err err
 	return items, errors.Join(errs...)
 }
 
-// buckets yields the buckets of a plan in which objects may remain.
+// buckets yields the plan's buckets in which objects may remain.
 func buckets(p *plan.Plan) iter.Seq2[iotax.Place, error] {
 	return func(yield func(iotax.Place, error) bool) {
 		for _, t := range p.Targets {

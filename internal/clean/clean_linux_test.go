@@ -13,7 +13,7 @@ import (
 	"iotax/internal/store"
 )
 
-// If clean cannot contact a machine, it reports that, and does not treat the machine as gone.
+// If clean cannot contact a machine, Missed reports the error. clean does not treat the machine as gone.
 func TestCleanTellsWhatWasNotAsked(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	for name, c := range map[string]struct{ machine, says string }{

@@ -24,7 +24,7 @@ type Status string
 const (
 	OK      Status = "ok"
 	Warn    Status = "warn"    // measurements work, but results are less reliable or features are missing
-	Missing Status = "missing" // features that need this do not work
+	Missing Status = "missing" // features that depend on the checked property do not work
 )
 
 // A Check is one examined property of the host.
@@ -41,9 +41,9 @@ type Options struct {
 	CacheDir string        // its file system needs space for kernels and images
 	TempDir  string        // where test files are created and measured; "" means /var/tmp, or os.TempDir on Windows
 
-	// These functions check the requirements of guests, servers and stores. Each returns a line for the user, or an
-	// error if the requirement is missing, preferably an iotax.Error with a hint. They run concurrently with the same
-	// deadline.
+	// These functions check the requirements of guests, servers and stores. Each returns a line for the user, or an error
+	// if the requirement is missing, preferably an iotax.Error with a hint. Examine calls the functions concurrently,
+	// with the same deadline.
 	Kernel    func(ctx context.Context) (string, error) // kernel and modules
 	Accel     func(ctx context.Context) (string, error) // acceleration that can boot a guest
 	Virtiofsd func(ctx context.Context) (string, error)
@@ -61,8 +61,8 @@ type Options struct {
 	Limit time.Duration // time limit for all checks together; 0 means 5 s
 }
 
-// Examine runs all checks concurrently. It returns them in display order, after Limit at the latest. A check that has
-// not finished by then is reported as unanswered. Examine never fails: each error becomes a Check.
+// Examine runs all checks concurrently. It returns the results in display order, after Limit at the latest. A check
+// that has not finished by then is reported as unanswered. Examine never fails: each error becomes a Check.
 func Examine(ctx context.Context, o Options) []Check {
 	if o.Limit <= 0 {
 		o.Limit = 5 * time.Second
@@ -77,7 +77,7 @@ func Examine(ctx context.Context, o Options) []Check {
 	return e.examine(ctx)
 }
 
-// examiner runs the checks. root is the root directory of the system; tests use their own.
+// examiner runs the checks. root is the root directory of the system; in tests, it is a temporary directory.
 type examiner struct {
 	Options
 	root string
@@ -131,8 +131,8 @@ func (e *examiner) all() []check {
 	return kept
 }
 
-// ask turns a function from Options into a check. If the function fails before the deadline, the check has the status
-// `without`.
+// ask turns a function from Options into the run function of a check. If the function fails before the deadline, the
+// Check has the status `without`.
 func ask(find func(ctx context.Context) (string, error), without Status) func(ctx context.Context) Check {
 	if find == nil {
 		return nil
@@ -200,8 +200,8 @@ func leftovers(find func(ctx context.Context) (here, elsewhere string, err error
 	}
 }
 
-// A check is one entry of the list. run need not set the Name of its Check. An empty Status means that the check does
-// not apply to this system.
+// A check is one entry of the list that examiner.all returns. run need not set the Name of the Check that it returns.
+// An empty Status means that the check does not apply to this system.
 type check struct {
 	name string
 	run  func(ctx context.Context) Check

@@ -15,7 +15,8 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// scripted is a machine that answers commands by the start of their command line. All other commands are not found.
+// scripted is a machine that answers a command if its command line starts with one of the keys. It does not find any
+// other command.
 type scripted map[string]answer
 
 type answer struct {

@@ -203,7 +203,7 @@ func (e *examiner) governor(context.Context) Check {
 	return c
 }
 
-// turbo never warns, because all targets share the effect in interleaved rounds.
+// turbo never warns, because turbo affects all targets of interleaved rounds alike.
 func (e *examiner) turbo(context.Context) Check {
 	boost, none := e.read("sys/devices/system/cpu/cpufreq/boost"), e.read("sys/devices/system/cpu/intel_pstate/no_turbo")
 	switch {

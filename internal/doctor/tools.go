@@ -23,8 +23,8 @@ import (
 
 var qemuTools = map[string]string{"apt-get": "qemu-utils", "zypper": "qemu-tools", "brew": "qemu", "": "qemu-img"}
 
-// packages maps a tool to its package for each package manager, if their names differ. Several packages are separated
-// by spaces. The key "" applies to all other managers.
+// packages contains, for each tool and package manager, the name of the package that contains the tool, unless it is
+// the name of the tool. Several packages are separated by spaces. The key "" applies to all other managers.
 var packages = map[string]map[string]string{
 	"qemu-system-x86_64":  {"apt-get": "qemu-system-x86", "dnf": "qemu-system-x86-core", "zypper": "qemu-x86", "pacman": "qemu-system-x86", "brew": "qemu"},
 	"qemu-system-aarch64": {"apt-get": "qemu-system-arm", "dnf": "qemu-system-aarch64-core", "zypper": "qemu-arm", "brew": "qemu"},

@@ -216,8 +216,8 @@ func (e Expectation) Outcome(i stat.Interval, unit string) Outcome {
 // each round of the target. With OfBaseline, values[0] and tails[0] contain those of the same rounds of the baseline.
 //
 // For a quantile, Interval widens the interval by the resolution of fio's histograms. A value is NaN if its trial is
-// too short for the quantile. Interval then pools the tails of several rounds. Without tails, the interval has no
-// bounds.
+// too short for the quantile. If a value is NaN, Interval pools the tails of several rounds. If it needs the tails and
+// they are missing, the interval has no bounds.
 func (e Expectation) Interval(values [2][]float64, tails [2][]stat.Tail, o stat.Options) (i stat.Interval, err error) {
 	hidden := 0. // relative error of a quantile from histogram bins
 	_, q, quantile := iotax.Quantile(e.Metric)

@@ -131,8 +131,8 @@ func TestInterval(t *testing.T) {
 // Trials that are too short for a quantile are pooled, for values and ratios. If all of them together are too short,
 // the interval has no bounds.
 func TestPooled(t *testing.T) {
-	// In a trial, one I/O in fifty takes about 20 ms and the others 1 ms. In a trial of the baseline, they take half as
-	// long.
+	// In a trial of the target, one I/O in fifty takes about 20 ms and the others 1 ms. In a trial of the baseline, they
+	// take half as long.
 	trial := func(ios uint64, slow float64) stat.Tail {
 		return stat.TailOf([]iotax.Bin{{Value: slow / 20, Count: ios - ios/50}, {Value: slow, Count: ios / 50}}, .99)
 	}

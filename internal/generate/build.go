@@ -100,7 +100,7 @@ func compute(long time.Duration, block []byte) (sum uint32) {
 	return sum
 }
 
-// look reads the attributes of all sources, objects and headers, as make does. If built is true, the objects must
+// look reads the attributes of all sources, objects and headers, as make does. If `built` is true, the objects must
 // exist.
 func (b Build) look(built bool) error {
 	for i := range b.Sources {

@@ -66,7 +66,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// With more jobs than CPUs, all CPUs may compile all the time, and the share is near 1.
+// With more jobs than CPUs, the CPUs may compile all the time, but compute.share does not exceed 1.
 func TestBuildShareOfFewCPUs(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	b := Build{Dir: filepath.Join(t.TempDir(), "w"), Sources: 40, Headers: 1, Jobs: 40, Compile: 10 * time.Millisecond}

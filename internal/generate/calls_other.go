@@ -47,7 +47,7 @@ func read(path string, buf []byte) ([]byte, error) {
 	return buf[:n], errors.Join(err, f.Close())
 }
 
-// list returns the names in a directory. asked is 1, because the number of system calls is unknown here.
+// list returns the names in a directory. `asked` is 1, because the number of system calls is unknown here.
 func list(path string, _ []byte) (names []string, asked int, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// status makes as many calls as the installed git on the files, on the directories of each level, and on .gitignore.
+// status makes as many calls of newfstatat and openat as the installed git: on the files, on the directories of each
+// level, and on .gitignore.
 func TestStatusIsGits(t *testing.T) {
 	const traced = "IOTAX_TRACED"
 	r := Repository{Dir: os.Getenv(traced), Files: 600, Seed: 1}

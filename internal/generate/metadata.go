@@ -96,8 +96,8 @@ func (f filler) fill(buf []byte, file int) []byte {
 }
 
 // shares distributes the numbers below n among the workers. They are numbers of directories, or of files followed by
-// their links. A directory, its files and their links belong to one worker. Each share is in ascending order if order
-// is nil, otherwise in random order.
+// their links. A directory, its files and their links belong to one worker. If `order` is nil, each share is in
+// ascending order, otherwise in random order.
 func (t Tree) shares(n int, order *rand.Rand) [][]int {
 	shares := make([][]int, t.Workers)
 	for i := range n {
@@ -121,7 +121,7 @@ func deal(n, workers int) [][]int {
 	return shares
 }
 
-// each calls do for every number in shares, and records the duration of each call. The workers run in parallel. A
+// each calls `do` for every number in `shares`, and records the duration of each call. The workers run in parallel. A
 // worker stops at its first error.
 func each(ctx context.Context, shares [][]int, do func(worker, i int) error) (*recorder, error) {
 	errs, recorders := make([]error, len(shares)), make([]recorder, len(shares))

@@ -145,7 +145,8 @@ func (w *walked) add(o walked) {
 	w.bytes += o.bytes
 }
 
-// walk calls lstat for every name below a directory. If remove is true, it also removes them and the directory.
+// walk calls lstat for every name below a directory. If `remove` is true, walk also removes the directory and
+// everything below it.
 func walk(path string, remove bool, buf []byte) (w walked, err error) {
 	names, asked, err := list(path, buf)
 	w = walked{len(names), 1, asked, 0}

@@ -28,7 +28,8 @@ type recorder struct {
 	last   time.Time
 }
 
-// lap counts the time since last and then sets last, so that each operation reads the clock only once.
+// lap counts the time since r.last, and sets r.last to the current time, so that each operation reads the clock only
+// once.
 func (r *recorder) lap() {
 	now := time.Now()
 	r.add(now.Sub(r.last))

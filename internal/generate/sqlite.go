@@ -34,7 +34,7 @@ type SQLite struct {
 var (
 	// Journals are the journal modes of SQLite that store the journal in a file.
 	Journals = []string{"wal", "delete", "truncate", "persist"}
-	// Synchronous are the values of PRAGMA synchronous that flush.
+	// Synchronous are the values of PRAGMA synchronous with which SQLite flushes.
 	Synchronous = []string{"full", "normal", "extra"}
 	// SQLTransactions are the names of the transactions: tpcb contains all statements, and each of the others contains
 	// one of them.

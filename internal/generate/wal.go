@@ -139,10 +139,10 @@ type wal struct {
 
 	// The log. Positions are in bytes from the start of the log.
 	waiting    []byte     // records since the last write began, preceded by the last partial page of that write
-	spare      []byte     // buffer that becomes waiting at the next write
-	start, end int64      // positions of waiting; start is a multiple of walPage
+	spare      []byte     // buffer that becomes `waiting` at the next write
+	start, end int64      // positions of `waiting`; `start` is a multiple of walPage
 	durable    int64      // the log is durable up to this position
-	flushing   *sync.Cond // signals that durable has changed
+	flushing   *sync.Cond // signals that `durable` has changed
 	busy       bool
 	err        error // the first error; all transactions return it
 	segment    *os.File
@@ -265,8 +265,8 @@ func (l *wal) next(number int64) (err error) {
 	return err
 }
 
-// checkpoint writes the changed pages in ascending order, spread over the duration `over`, and calls fsync. After stop
-// is closed, it writes the remaining pages without delays.
+// checkpoint writes the changed pages in ascending order, spread over the duration `over`, and calls fsync. After
+// `stop` is closed, it writes the remaining pages without delays.
 func (l *wal) checkpoint(over time.Duration, stop <-chan struct{}) error {
 	begun := time.Now()
 	l.mu.Lock()
@@ -310,7 +310,8 @@ func (l *wal) checkpoint(over time.Duration, stop <-chan struct{}) error {
 	return nil
 }
 
-// transactions runs one committer until end. It returns the durations of the transactions that began after measured.
+// transactions runs one committer until `end`. It returns the durations of the transactions that began after
+// `measured`.
 func (l *wal) transactions(ctx context.Context, worker int, measured, end time.Time) (commits recorder, err error) {
 	random := rand.New(rand.NewPCG(l.Seed, uint64(worker)))
 	noise := rand.NewChaCha8([32]byte{0: byte(worker), 1: byte(worker >> 8), 24: byte(l.Seed), 25: byte(l.Seed >> 8)})

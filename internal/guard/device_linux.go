@@ -268,7 +268,7 @@ func (w *walk) visit(as Relation, dir string) error {
 		for _, link := range follow[as] {
 			real, err := filepath.EvalSymlinks(link)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // it was removed in the meantime
+				continue // the device was removed in the meantime
 			}
 			if err == nil {
 				err = w.visit(as, real)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fake returns a system with these files. A text that starts with "->" makes a symbolic link.
+// fake returns a system with the given files. A text that starts with "->" makes a symbolic link.
 func fake(t *testing.T, files map[string]string) system {
 	t.Helper()
 	root := t.TempDir()

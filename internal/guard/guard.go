@@ -1,5 +1,6 @@
 // Package guard checks whether a block device may be overwritten. Inspect collects facts from /proc, /sys and the
-// device, on the machine that has the device. Facts.Judge does no I/O and returns the reasons against overwriting it.
+// device, on the machine that has the device. Facts.Judge returns the reasons against overwriting the device. It does
+// no I/O.
 package guard
 
 import (
@@ -69,8 +70,8 @@ type Relation string
 const (
 	Self      Relation = "self"
 	Partition Relation = "partition"
-	Holder    Relation = "holder" // built on the queried device or a related one, such as LVM, RAID or multipath
-	Slave     Relation = "slave"  // the queried device or a related one is built on this one
+	Holder    Relation = "holder" // a device, such as LVM or RAID, that is built on the queried or a related device
+	Slave     Relation = "slave"  // a device on which the queried or a related device is built
 	Whole     Relation = "whole"  // the disk that contains the queried partition
 )
 
@@ -82,7 +83,7 @@ type Node struct {
 	Kind     string // name in the device mapper, or level of the RAID
 }
 
-// A Backing is a file that the kernel uses: behind a loop device, as swap, or as an export.
+// A Backing is a file or block device that the kernel uses: behind a loop device, as swap, or as an export.
 type Backing struct {
 	User string // name of the loop device, otherwise ""
 	ID   string // major:minor:inode; "b" and major:minor for a block device; "" if unknown, as for a host's file seen from a pod
@@ -113,7 +114,7 @@ type Open struct {
 // A Verdict lists the reasons against overwriting a device.
 type Verdict struct {
 	InUse  []string // the device is in use or read-only
-	Busy   []string // another process has it, a related device or a backing file open, possibly only for a moment
+	Busy   []string // another process has the device, a related device or a backing file open, possibly only briefly
 	OnIt   []string // the device contains signatures
 	Traces []Trace  // remains of a structure whose main signature may be gone
 }
@@ -138,7 +139,7 @@ var prefixes = map[Relation]string{
 func (f *Facts) Judge() Verdict {
 	v := Verdict{Traces: f.Traces}
 	nodes := map[string]Node{} // by number
-	names := map[string]Node{} // by path below /dev
+	names := map[string]Node{} // by path, such as "/dev/sda"
 	add := func(format string, args ...any) {
 		if text := fmt.Sprintf(format, args...); !slices.Contains(v.InUse, text) {
 			v.InUse = append(v.InUse, text)

@@ -53,7 +53,7 @@ func readMagics(text string) (fixed, anywhere []magic) {
 // signatureSpan is the number of bytes that are read at each end of a device.
 const signatureSpan = 3 << 20
 
-// signatures returns the names of the signatures on a device of size bytes. head and tail are its first and last
+// signatures returns the names of the signatures on a device of `size` bytes. head and tail are its first and last
 // signatureSpan bytes, or the whole device if it is smaller.
 func signatures(head, tail []byte, size int64) []string {
 	var found []string
@@ -90,8 +90,8 @@ func signatures(head, tail []byte, size int64) []string {
 			}
 		}
 	}
-	// A master boot record has the boot signature and a plausible partition entry. The boot signature alone does not
-	// identify it, because FAT and NTFS boot sectors have it too.
+	// A master boot record has the boot signature and a plausible partition entry. The boot signature alone is not
+	// enough, because FAT and NTFS boot sectors also have it.
 	if b := at(510, 2); bytes.Equal(b, []byte("\x55\xaa")) {
 		for i := range int64(4) {
 			e := at(446+16*i, 16)

@@ -29,7 +29,7 @@ func Distrust(dir string) error {
 		switch mode := info.Mode(); {
 		case !info.IsDir():
 			why = "it is not a directory"
-		case mode&os.ModeSticky != 0: // only the owner of an entry can rename or remove it
+		case mode&os.ModeSticky != 0: // in a sticky directory, only the owner of an entry can rename or remove it
 		case mode&0o002 != 0:
 			why = "other users may write to it"
 		case mode&0o020 != 0 && (gid != uid || uid != caller):

@@ -36,7 +36,7 @@ type Boot struct {
 	NoTools bool        // the guest has no tools disk
 	Name    string      // host name; "" means "guest". NFS servers treat guests with the same name as one client
 	Root    *iotax.Root // root to switch to, if not nil
-	OnDisk  bool        // the tools disk was written by RootDisk and becomes the root
+	OnDisk  bool        // the tools disk is a copy of RootDisk's image and becomes the root
 }
 
 // CommandLine returns the arguments for the kernel command line.

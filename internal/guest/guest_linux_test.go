@@ -215,7 +215,7 @@ func kernel(t *testing.T) *Kernel {
 	return k
 }
 
-// OpenKernel accepts a real kernel, and returns the same result for it again.
+// OpenKernel accepts a real kernel, and returns the same result if it is called again.
 func TestKernel(t *testing.T) {
 	k := kernel(t)
 	if k.Image == k.Source && runtime.GOARCH == "amd64" {
@@ -241,7 +241,7 @@ func TestKernel(t *testing.T) {
 	}
 }
 
-// A release is a file name: it becomes a part of paths in the cache and in the guest.
+// A release must be a file name, because it becomes a part of paths in the cache and in the guest.
 func TestKernelReleaseIsAName(t *testing.T) {
 	for _, release := range []string{"../../../x", "a/b", ".."} {
 		image := bzImage(nil, 0)
@@ -533,7 +533,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// What killed processes left in the cache is removed when it is a day old.
+// HaveKernel removes the leftovers of killed processes from the cache when they are a day old.
 func TestCacheLeftovers(t *testing.T) {
 	cache := t.TempDir()
 	old := func(name string, age time.Duration) string {

@@ -356,7 +356,7 @@ func linkTools(tree, seen, root string) {
 // linkAll makes links in the directory `in` to the entries of dir, except "lost+found" and "etc". `seen` is the path of
 // dir after the root has changed.
 func linkAll(dir, seen, in string) {
-	entries, _ := os.ReadDir(dir) // ReadDir fails if the host has no such programs
+	entries, _ := os.ReadDir(dir) // ReadDir fails if the tools disk lacks dir
 	for _, e := range entries {
 		if e.Name() != "lost+found" && e.Name() != "etc" {
 			_ = os.Symlink(filepath.Join(seen, e.Name()), filepath.Join(in, e.Name()))

@@ -38,7 +38,7 @@ func (l Log) printf(format string, args ...any) {
 	}
 }
 
-// needed lists the modules that a kernel must have. It excludes the distributions' cloud kernels, which lack 9p.
+// needed lists the modules that a kernel must have. The cloud kernels of distributions do not qualify: they lack 9p.
 var needed = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "ext4", "9p", "9pnet_virtio", "virtiofs"}
 
 // HaveKernel returns the kernel in `file` on this host, with its modules. If file is "", it returns the kernel that
@@ -237,8 +237,9 @@ func OpenKernel(cacheDir, vmlinuz, modules string) (*Kernel, error) {
 	return k, nil
 }
 
-// FetchKernel downloads the distribution's generic kernel package and unpacks the files that guests need into cacheDir.
-// It installs nothing and needs no privileges. It supports only apt. On other systems, it returns an *iotax.Error.
+// FetchKernel downloads the distribution's generic kernel package and unpacks the files that guests need into cacheDir,
+// unless cacheDir already contains them. It installs nothing and needs no privileges. It supports only apt. On other
+// systems, it returns an *iotax.Error.
 func FetchKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error) {
 	fail := func(err error, hint string) (*Kernel, error) {
 		return nil, &iotax.Error{Op: "fetch a kernel for guests", Err: err, Hint: hint}
@@ -391,8 +392,8 @@ func (a *apt) download(ctx context.Context, names []string) error {
 	return err
 }
 
-// keepEdition is the suffix of the directory of a fetched kernel. Increase it when keep changes, because an older
-// iotax may have unpacked fewer modules.
+// keepEdition is the suffix of the directory of a fetched kernel. Increase it when the function `keep` changes, because
+// an older iotax may have unpacked fewer modules.
 const keepEdition = "-2"
 
 // keep reports whether a guest may need a file of the kernel package.
@@ -418,7 +419,7 @@ func keep(name string) bool {
 	return false
 }
 
-// unpackDeb unpacks a package into root. It unpacks only regular files, and only those that keep accepts.
+// unpackDeb unpacks the regular files of a package into root, except those that `keep` rejects.
 func unpackDeb(ctx context.Context, deb, root string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()

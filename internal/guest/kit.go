@@ -16,8 +16,8 @@ import (
 	"iotax/internal/agent"
 )
 
-// The cache keeps the carriedFiles most recently used files from other hosts, and all files that were used within
-// carriedDay.
+// Limits of the cache for files from other hosts. It keeps the most recently used files, carriedFiles in number, and
+// all files that were used within carriedDay.
 const (
 	carriedFiles = 6
 	carriedDay   = 24 * time.Hour

@@ -12,8 +12,8 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// carry rejects data that was damaged in transit. It removes a file that is not among the carriedFiles most recently
-// used ones and has not been used for carriedDay.
+// carry rejects data that was damaged in transit. It removes old files, but keeps the most recently used ones,
+// carriedFiles in number, and all that were used within carriedDay.
 func TestCarry(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	file := filepath.Join(t.TempDir(), "vmlinux")

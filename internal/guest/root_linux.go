@@ -71,8 +71,8 @@ func changeRoot(r *iotax.Root) error {
 	return <-started
 }
 
-// moveRoot makes the mount at next the root. It first moves /dev, /proc, /sys, /run and /tmp into it. The kernel
-// threads share this process's root, so the kernel finds modprobe in the new root.
+// moveRoot makes the mount at `next` the root. It first moves /dev, /proc, /sys, /run and /tmp into the new root. The
+// kernel threads share this process's root, so the kernel finds modprobe in the new root.
 func moveRoot(next string) error {
 	for _, d := range []string{"/dev", "/proc", "/sys", "/run", "/tmp"} {
 		if err := unix.Mount(d, next+d, "", unix.MS_MOVE, ""); err != nil {

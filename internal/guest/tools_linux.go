@@ -22,7 +22,7 @@ import (
 )
 
 // programs lists the tools that iotax copies from this host to a guest. The tools before the first empty name are
-// mandatory. If the host has busybox, it replaces missing optional tools other than fio.
+// mandatory. busybox, if the host has it, replaces missing optional tools other than fio.
 var programs = strings.Split("sh cat cp mv rm mkdir ls chmod ln mount umount mke2fs mkfs.ext4 "+
 	" fio busybox rmdir touch chown stat df du dd sync sleep date env echo true false test [ head tail tee tr sort uniq wc cut seq truncate"+
 	" uname id readlink realpath basename dirname mktemp nproc od sha256sum md5sum timeout nohup printf base64 expr cmp diff"+
@@ -120,7 +120,7 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 }
 
 // RootDisk returns the path of a disk image of `size` bytes in cacheDir: a copy of the tools disk with a journal and
-// free space. A guest with Boot.OnDisk uses a copy of it as its root. RootDisk needs tune2fs and resize2fs but no
+// free space. A guest with Boot.OnDisk uses a copy of the image as its root. RootDisk needs tune2fs and resize2fs but no
 // privileges.
 func RootDisk(ctx context.Context, cacheDir, tools string, size int64) (string, error) {
 	fail := func(err error, hint string) (string, error) {
@@ -301,7 +301,7 @@ func stage(ctx context.Context, root string, files []toolFile) (int64, error) {
 			continue
 		}
 		if exists(dst) {
-			continue // the library was copied under another name of its directory
+			continue // already copied: in the guest, /lib and /usr/lib are the same directory
 		}
 		src, err := os.Open(f.Host)
 		if err != nil {

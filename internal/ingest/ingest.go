@@ -34,7 +34,7 @@ type Source struct {
 	Workload string
 }
 
-// A Row describes a part of an input, or one group of jobs in it, and the trial that it became, if any.
+// A Row describes a part of an input, or one group of jobs of a part, and the trial that Extend made from it, if any.
 type Row struct {
 	File     string   `json:"file"`
 	Line     int      `json:"line"` // first line of the part, from 1; 0 if the input could not be read
@@ -374,7 +374,7 @@ func (b *Batch) tellApart() {
 		}
 	}
 	seen := map[cell]string{}
-	varies := map[cell]bool{} // whether the option varies on at least one target; the keys have no target
+	varies := map[cell]bool{} // whether the option varies on at least one target; `target` is empty in these keys
 	for i, it := range b.items {
 		for _, k := range order {
 			v, known := jobs[i].value(k)
@@ -433,7 +433,7 @@ func workOf(r *fio.Result) work {
 	for _, options := range []map[string]string{r.Options, r.Jobs[0].Options} {
 		for k := range options {
 			k = fio.Canonical(k)
-			w.options[k] += "" // normal omits an option that is set to its default; mark it as known
+			w.options[k] += "" // mark options that are set to their default as known, because `normal` omits them
 		}
 	}
 	if v := jobFacts(r)["numjobs"]; v != "" {
@@ -523,7 +523,7 @@ func option(r *fio.Result, key string) string {
 	return r.Options[key]
 }
 
-// directOf is like option for direct, which a job may also set with its inverse, buffered.
+// directOf is like `option` for the key "direct", but a job may also set direct through its inverse, buffered.
 func directOf(r *fio.Result) string {
 	var all []map[string]string
 	for _, j := range r.Jobs {

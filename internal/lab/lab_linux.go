@@ -62,7 +62,7 @@ func Up(ctx context.Context, c Config) (_ *Lab, err error) {
 		}
 	}
 	l := c.plan(time.Now())
-	// Even if no lab is recorded, a crash may have left namespaces of this name, and a reboot its directory.
+	// Even if no lab is recorded, namespaces with its name may remain after a crash, and its directory after a reboot.
 	if err := down(ctx, c.Name, l.Dir); err != nil {
 		return nil, err
 	}
@@ -306,9 +306,9 @@ func inside(namespace string) []int {
 	return pids
 }
 
-// Down removes the lab with this name, or the remains of an incomplete one, with its files, and ends its processes. It
-// finds namespaces and mounts by name, so it also works after a crash. It succeeds if there is nothing to remove. It
-// needs root.
+// Down removes the lab with this name, including its files, and ends its processes. The lab may be incomplete. Down
+// finds namespaces by name and mounts by path, so it also works after a crash. It succeeds if there is nothing to
+// remove. It needs root.
 func Down(ctx context.Context, name string) error {
 	if name == "" {
 		name = DefaultName
@@ -394,7 +394,7 @@ func end(ctx context.Context, names []string) error {
 
 // mounts lists the mount points below dir, outermost first.
 func mounts(dir string) (out []string) {
-	if real, err := filepath.EvalSymlinks(dir); err == nil { // the list has no links
+	if real, err := filepath.EvalSymlinks(dir); err == nil { // the kernel's list of mounts has no links
 		dir = real
 	}
 	found, _ := mountinfo.GetMounts(mountinfo.PrefixFilter(dir)) // without /proc, found is empty

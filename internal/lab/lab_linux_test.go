@@ -211,7 +211,7 @@ func TestDownAfterCrash(t *testing.T) {
 	}
 }
 
-// After a reboot, only the directory of a lab is left, which need not be in the default directory. Up replaces it.
+// After a reboot, only the directory of a lab is left. Up replaces it, even if Config.Dir is not the default.
 func TestUpAfterReboot(t *testing.T) {
 	c := Config{Nodes: 1, Dir: t.TempDir()}
 	l := up(t, c)
@@ -228,7 +228,7 @@ func TestUpAfterReboot(t *testing.T) {
 }
 
 func TestOwnFileSystems(t *testing.T) {
-	// Also if the directory is named by a link, the mounts in it are found and unmounted.
+	// Even if Config.Dir is a link, Up and Down find the mounts in the lab's directory, and Down unmounts them.
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink("/var/tmp", link); err != nil {
 		t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"iotax"
 )
 
-// An Item is a resource that carries the label of a run. If its State is Foreign, it is a directory of another user
-// that only has the name of such a resource, and Label is empty.
+// An Item is a resource that carries the label of a run. An Item whose State is Foreign has no label: it is a directory
+// of another user that is named like the directory of a run.
 type Item struct {
 	Kind    string // "process", "mount", "loop device", "NBD device", "directory", or the kind of another finder
 	Name    string // for example a process id, a device or a path
@@ -28,8 +28,8 @@ type Item struct {
 	End func(ctx context.Context) error
 }
 
-// Found returns an item that was not found through an agent on its machine, for example a pod in a cluster. remove
-// removes the item. Item.Remove calls it only if the runner is dead.
+// Found returns an item that was not found through an agent on its machine, for example a pod in a cluster. Item.Remove
+// calls `remove` to remove the item, but only if the runner is dead.
 func Found(kind, name, detail, machine string, l Label, remove func(ctx context.Context) error) Item {
 	i := Item{Kind: kind, Name: name, Detail: strings.TrimSpace(detail), Machine: machine, Label: l, End: remove}
 	i.State, i.Why = l.Runner.look()

@@ -190,7 +190,8 @@ func TestForgedEnvironment(t *testing.T) {
 	}
 }
 
-// A run in another time namespace sees different start times in /proc, even its own. Its runner must not count as dead.
+// In another time namespace, /proc shows different start times, even for the run itself. The run's runner must not count
+// as dead.
 func TestOtherTimeNamespace(t *testing.T) {
 	needRoot(t, "make a time namespace")
 	dir := t.TempDir()

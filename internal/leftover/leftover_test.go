@@ -277,8 +277,8 @@ func TestMountsAndLoops(t *testing.T) {
 	}
 }
 
-// A directory is listed only once, even if several paths lead to it. It is not removed while something is mounted in
-// it.
+// Find lists a directory only once, even if several paths lead to it. Remove does not remove a directory while
+// something is mounted in it.
 func TestMountedBehindLinks(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to mount")
@@ -494,7 +494,7 @@ func testRunner(t *testing.T, _ iotax.Machine) {
 }
 
 // Any user may put a marker of any size, or a marker that is not a regular file, into a directory for temporary files.
-// The other items in that directory are still found.
+// Find still returns the other items in that directory.
 func TestMarkersOfAnySize(t *testing.T) {
 	dir := t.TempDir()
 	_, made, _ := runner(t, dir)
@@ -527,8 +527,8 @@ func TestMarkersOfAnySize(t *testing.T) {
 	}
 }
 
-// The kernel lists mounts with absolute paths without links. Otherwise the removal of a work directory
-// would empty the file systems that are mounted in it.
+// The kernel lists mounts with absolute paths without links. If the path of a work directory had another form, the
+// removal would not find the mounts in the directory, and would empty the mounted file systems.
 func TestWorkDirectoryIsAbsolute(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

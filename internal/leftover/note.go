@@ -13,16 +13,17 @@ import (
 // A Noted is a resource that cannot carry a label. The run recorded it in its working directory before creating it.
 type Noted struct {
 	Name  string
-	How   []string // lines that help to find it
+	How   []string // lines that help to find the resource
 	File  string   // path of the note
 	Label Label    // label of the directory
 }
 
-// noteName is the prefix of the names of notes. Noted resources are removed before the directory: see removeMarked.
+// noteName is the prefix of the file names of notes. removeMarked does not remove a working directory that contains a
+// note, so iotax removes the noted resources first.
 const noteName = "made-"
 
-// Note records in dir, the working directory of a run, that a resource is about to be created. how contains lines that
-// help to find it. Call forget when the resource no longer exists. If dir is "", Note does nothing.
+// Note records in dir, the working directory of a run, that a resource is about to be created. `how` contains lines
+// that help to find the resource. Call forget when the resource no longer exists. If dir is "", Note does nothing.
 func Note(dir, kind, name string, how ...string) (forget func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil
@@ -64,8 +65,9 @@ func Notes(dirs []string, kind string) (notes []Noted, err error) {
 	return notes, err
 }
 
-// Remove removes the working directory of a run on this host. If it contains notes, Remove keeps them and the marker,
-// because the noted resources still exist. If Busy returns an error other than os.ErrNotExist, Remove removes nothing.
+// Remove removes the working directory of a run on this host. If the directory contains notes, Remove keeps them and the
+// marker, because the noted resources still exist. If Busy returns an error other than os.ErrNotExist, Remove removes
+// nothing.
 func Remove(dir string) error {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "remove working directory", On: dir, Err: err, Hint: "iotax clean lists what is left"}

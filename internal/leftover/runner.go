@@ -13,7 +13,7 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// A run sets these environment variables for its processes, also over SSH. Child processes inherit them.
+// A run sets these environment variables for its processes, including those over SSH. Child processes inherit them.
 const (
 	RunVariable    = "IOTAX_RUN"    // id of the run
 	RunnerVariable = "IOTAX_RUNNER" // the process that executes the run, as Runner.String formats it
@@ -86,7 +86,7 @@ func (r Runner) State() State {
 	return s
 }
 
-// look returns State, and the reason if it is Unknown.
+// look returns the state of r, as State does, and the reason if the state is Unknown.
 func (r Runner) look() (s State, why string) {
 	self := Self()
 	switch {
@@ -156,8 +156,8 @@ func ParseLabel(text string) (l Label, found bool) {
 	return l, found && l.Run != ""
 }
 
-// Current returns the label that Begin put into the environment of this process, or that the process inherited. Its Run
-// is "" if the environment contains no label.
+// Current returns the label that Begin put into the environment of this process, or that the process inherited. The
+// label's Run is "" if the environment contains no label.
 func Current() Label {
 	l := Label{Run: os.Getenv(RunVariable)}
 	r, err := ParseRunner(os.Getenv(RunnerVariable))
@@ -185,8 +185,8 @@ func Mark(dir string) error {
 }
 
 // MkdirTemp creates a directory of a run, as os.MkdirTemp does. Its name starts with iotax-, and it contains the
-// marker. Its path is absolute and has no links, as the paths in the kernel's list of mounts, also if TMPDIR is relative
-// or a link.
+// marker. Its path is absolute and has no links, like the paths in the kernel's list of mounts, even if TMPDIR is
+// relative or a link.
 func MkdirTemp(in string) (string, error) {
 	dir, err := os.MkdirTemp(in, "iotax-")
 	if err != nil {

@@ -23,7 +23,7 @@ type system struct {
 	start   func(pid int) (uint64, error) // start time; the error is proctable.ErrGone or os.ErrNotExist if the process has ended
 }
 
-// sinceEpoch is the boot of runners whose start time is in milliseconds since 1970.
+// sinceEpoch is the value of Runner.Boot if Runner.Start is in milliseconds since 1970.
 const sinceEpoch = "epoch"
 
 // proc is the system on Linux. It reads /proc.

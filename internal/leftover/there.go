@@ -367,7 +367,7 @@ func RemoveIn(root *os.Root, name string) error {
 
 // endServer ends a server whose process id is in the file "pid" of a directory. The server may have no label: nginx,
 // for example, overwrites its environment with its process title. endServer does not end a process of another user, or
-// one without a path in the directory among its arguments.
+// a process that has no path in the directory among its arguments.
 func endServer(ctx context.Context, root *os.Root, name, dir string) error {
 	if info, err := root.Lstat(name + "/pid"); err != nil || !info.Mode().IsRegular() {
 		return nil //nolint:nilerr // no server was started there

@@ -92,9 +92,8 @@ func Check(ctx context.Context, m plan.Machine, d iotax.Device) error {
 	return nil
 }
 
-// Leftovers returns finders for resources of crashed runs other than processes and directories: containers, volumes,
-// instances of Lima and Tart, and labs. The finders search the default container engines and the engines that plans
-// name.
+// Leftovers returns finders for the containers, volumes, Lima and Tart instances, and labs of crashed runs. The finders
+// search the default container engines and the engines that plans name.
 func Leftovers(plans []plan.Machine) []leftover.Finder {
 	return slices.Concat(container.Leftovers(plans), tool.Leftovers(), node.Leftovers())
 }

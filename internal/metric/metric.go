@@ -24,8 +24,8 @@ type Metric struct {
 // Quantiles are the latency quantiles that Derive adds if at least stat.MinBeyond observations are beyond them.
 var Quantiles = []string{"p50", "p90", "p95", "p99", "p99.9", "p99.99"}
 
-// Latency returns the metrics of the latency histogram name: the mean, the maximum and Quantiles, in seconds. `of` is
-// the name of the latency in their Doc.
+// Latency returns the metrics of the latency histogram `name`: the mean, the maximum and Quantiles, in seconds. `of`
+// is the name of the latency in the Doc of each metric.
 func Latency(name, of string) []Metric {
 	all := []Metric{{name + ".mean", iotax.Seconds, iotax.Down, "mean " + of}, {name + ".max", iotax.Seconds, iotax.Down, "longest " + of}}
 	for _, q := range Quantiles {

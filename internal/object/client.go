@@ -149,8 +149,8 @@ var hints = map[string]string{
 	"SlowDown":              "the store refuses the load: fewer clients",
 }
 
-// failure converts an error of minio-go to a Failure, with a hint for known causes. It returns nil and a Failure
-// unchanged.
+// failure converts an error of minio-go to a Failure, with a hint for known causes. If err is nil or already contains
+// a Failure, it returns err.
 func failure(op string, err error) error {
 	var f *Failure
 	if err == nil || errors.As(err, &f) {

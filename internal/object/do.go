@@ -174,7 +174,7 @@ func (c *client) download(ctx context.Context, b Batch, key func(int) string, su
 // it takes half the time of CRC-32C.
 const Checksum = "CRC-64/NVME"
 
-// A checker computes the checksum of one client's downloads and measures its cost.
+// A checker computes the checksums of one client's downloads and measures their CPU cost.
 type checker struct {
 	sum   uint64
 	bytes int64

@@ -36,7 +36,7 @@ const (
 // example because the access key lacks the permission.
 const Unknown = "unknown"
 
-// An Endpoint is a bucket and how to reach it.
+// An Endpoint describes a bucket and how to reach it.
 type Endpoint struct {
 	Host   string // including the port
 	Bucket string
@@ -51,7 +51,7 @@ type Endpoint struct {
 
 	Create  bool          // the bucket belongs to iotax: create it if it is missing
 	Payload string        // default, unsigned, checksum
-	Timeout time.Duration // of every request, including its body; 0 means DefaultTimeout
+	Timeout time.Duration // of every request, including its response; 0 means DefaultTimeout
 }
 
 // A Batch is a set of objects of one size.

@@ -130,7 +130,7 @@ func ourLoop(b *testing.B, e Endpoint, batch Batch) loop {
 	}
 }
 
-// rcloneCopy uploads and downloads the same objects with rclone.
+// rcloneCopy uploads and downloads the objects of the batch with rclone.
 func rcloneCopy(b *testing.B, e Endpoint, batch Batch, dir string) (put, get Phase) {
 	b.Helper()
 	pool := newPool(batch.Seed)
@@ -163,11 +163,11 @@ func rcloneCopy(b *testing.B, e Endpoint, batch Batch, dir string) (put, get Pha
 	return put, get
 }
 
-// BenchmarkAgainstOthers compares iotax with a plain loop of minio-go in the same payload mode. It prints the ratios of
-// throughput and of CPU time, iotax over the other. Downloads are compared without checksums, with checksums on both
-// sides ("verified"), and with checksums in iotax only ("verified over none"). In the default mode, iotax with
-// checksums is also compared with rclone, whose CPU time includes its start. Each ratio is the median over alternating
-// transfers, with its 95 % interval.
+// BenchmarkAgainstOthers compares iotax with a plain loop of minio-go in the same payload mode. It prints the ratios
+// of throughput and of CPU time: iotax divided by the other client. Downloads are compared without checksums, with
+// checksums on both sides ("verified"), and with checksums in iotax only ("verified over none"). In the default mode,
+// iotax with checksums is also compared with rclone. The CPU time of rclone includes its start. Each ratio is the
+// median over alternating transfers, with its 95 % interval.
 //
 //	go test -run xxx -bench AgainstOthers -benchtime 1x -timeout 30m ./internal/object
 func BenchmarkAgainstOthers(b *testing.B) {

@@ -10,11 +10,12 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// Paired returns a plan that compares p with old, the plan of an earlier run. For each target whose configuration has
-// changed, it adds a twin: the target as old configured it. Targets are paired by name. The others are paired in order
-// if both plans have equally many of them. pairs maps the name of each twin to the name of its target in old. notes
-// lists the twins and the targets without a counterpart. `run` is the name of the earlier run. Paired modifies old. It
-// returns an error if a workload differs, if no target has changed, or if a changed target cannot be copied.
+// Paired returns a plan that compares p with `old`, the plan of an earlier run. For each target whose configuration has
+// changed, it adds a twin: a target with the configuration in `old`. Targets are paired by name. Targets whose name is
+// in only one plan are paired in order, if both plans have equally many of them. `pairs` maps the name of each twin to
+// the name of its target in `old`. `notes` lists the twins and the targets without a counterpart. `run` is the name of
+// the earlier run. Paired modifies `old`. It returns an error if a workload differs, if no target has changed, or if a
+// changed target cannot be copied.
 func (p *Plan) Paired(old *Plan, run string) (_ *Plan, pairs map[string]string, notes []string, err error) {
 	fail := func(on, what, hint string) (*Plan, map[string]string, []string, error) {
 		return nil, nil, nil, &Error{Msg: fmt.Sprintf("measure %s against %s: %s", on, run, what), Hint: hint}

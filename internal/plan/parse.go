@@ -173,7 +173,7 @@ func (b *builder) plan(root *syntax.Node, m Measure) *Plan {
 	}
 	b.fill(p)
 	if len(b.Errs) > 0 {
-		return p // workloads and targets of expectations may be missing
+		return p // after an error, workloads and targets that the expectations name may be missing
 	}
 	if e, ok := given["expect"]; ok {
 		p.expect(b.Collector, syntax.OrKey(e.Val, e.Key), "")
@@ -382,7 +382,8 @@ func (b *builder) labelled(e *entry) map[string]string {
 	return out
 }
 
-// withMachines adds the labels of a target's machines to the labels of the target. The innermost label of a name counts.
+// withMachines adds the labels of a target's machines to the labels of the target. Of labels with the same name, that
+// of the target takes precedence, and then that of the innermost machine.
 func (e *entry) withMachines(labels map[string]string) map[string]string {
 	for at := e.where; at != nil; at = at.where {
 		of := maps.Clone(at.own)
@@ -508,8 +509,8 @@ func (p place) text() string {
 	return p.asked.Text
 }
 
-// `on` resolves the `on:` of a target or a machine. The default is this host. listed is true if the plan gives a list.
-// ok is false if an error was reported.
+// `on` resolves the `on:` of a target or a machine. The default is this host. `listed` is true if the plan gives a
+// list. `ok` is false if an error was reported.
 func (b *builder) on(p parts) (found []place, listed, ok bool) {
 	switch {
 	case p.on == nil:

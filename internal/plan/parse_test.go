@@ -41,7 +41,7 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// A target has the labels of the machines that it is on, also in the plan that a run saves.
+// A target has the labels of the machines that it is on, in the parsed plan and in the plan that a run saves.
 func TestLabelsOfMachines(t *testing.T) {
 	p, err := Parse("plan.yaml", []byte(`
 machines:
@@ -295,8 +295,8 @@ func stairs(n int) string {
 	return b.String()
 }
 
-// longPath returns a plan with many values below nested keys of the maximum length and depth. The parser would store
-// the path of every value, and use too much memory.
+// longPath returns a plan with many values below nested keys of the maximum length and depth. If Read did not reject the
+// plan, the parser would store the path of every value, and use too much memory.
 func longPath() string {
 	var b strings.Builder
 	key := strings.Repeat("k", syntax.MaxKey)

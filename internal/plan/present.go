@@ -72,7 +72,7 @@ func (b *builder) layers(n *syntax.Node) [][]string {
 	return out
 }
 
-// oneOf reads a word. The word must be in known, unless known is empty.
+// oneOf reads a word. The word must be in `known`, unless `known` is empty.
 func (b *builder) oneOf(e syntax.Pair, known []string) string {
 	if e.Val.Kind == syntax.NullNode || !b.word(e) {
 		return ""

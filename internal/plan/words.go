@@ -28,8 +28,8 @@ var instead = map[string]string{
 	"s3": "write the endpoint and the bucket: https://HOST/BUCKET, for AWS https://s3.REGION.amazonaws.com/BUCKET; and a workload for buckets: -w object",
 }
 
-// FromWords builds a plan from command-line words. The first target is the baseline. If workloads is empty,
-// it uses DefaultWorkloads. m is the result of Defaults, possibly changed by flags.
+// FromWords builds a plan from command-line words. The first target is the baseline. If `workloads` is empty, it uses
+// DefaultWorkloads. m is the result of Defaults, possibly changed by flags.
 //
 //	dir:/var/tmp   /var/tmp   ./here           a directory of this host
 //	device:/dev/vdb                            a block device of this host, read-only unless --destroy names it
@@ -105,7 +105,7 @@ func wordsName(targets []string) string {
 	return fmt.Sprintf("%s vs %d more", strings.Join(targets[:most], " vs "), len(targets)-most)
 }
 
-// wordLabels returns the keys and values that the user wrote in the word of e, together with the labels in spread, or
+// wordLabels returns the keys and values that the user wrote in the word of e, together with the labels in `spread`, or
 // nil if there are none.
 func wordLabels(e *entry, spread map[string]string) map[string]string {
 	out := map[string]string{}

@@ -32,9 +32,9 @@ func readClock(ctx context.Context, m iotax.Machine) reading {
 	return readClockOf(func() (time.Duration, error) { return bootClock.On(ctx, m, struct{}{}) })
 }
 
-// readClockOf reads a clock by calling ask. If a request is sent at host time s, and its answer u arrives at host time r,
-// the clock showed u between s and r, so the offset is in [u − r, u − s] (as in NTP, RFC 5905). The bounds are the
-// intersection over several answers.
+// readClockOf reads a clock by calling `ask`. If a request is sent at host time s, and its answer u arrives at host
+// time r, the clock showed u between s and r, so the offset is in [u − r, u − s] (as in NTP, RFC 5905). The bounds are
+// the intersection over several answers.
 func readClockOf(ask func() (time.Duration, error)) reading {
 	if _, err := ask(); err != nil { // ignore the first answer, because the agent may have to start
 		return reading{}

@@ -34,7 +34,7 @@ func evictHere(ctx context.Context, path string) error {
 			return err
 		case !d.Type().IsRegular() && d.Type()&fs.ModeDevice == 0, d.Type()&fs.ModeCharDevice != 0:
 			return nil
-		case d.Name() == leftover.Marker: // it is needed for the removal of a directory whose disk has died
+		case d.Name() == leftover.Marker: // stays cached, because the removal of the directory needs it if the disk fails
 			return nil
 		}
 		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -45,7 +45,7 @@ func evictHere(ctx context.Context, path string) error {
 			return fail(path, errors.Unwrap(err))
 		}
 		defer f.Close()
-		// Only clean pages can be dropped. EINVAL is of a file system that is never written, such as squashfs.
+		// Only clean pages can be dropped. A file system that is never written, such as squashfs, returns EINVAL.
 		if err := unix.Fdatasync(int(f.Fd())); err != nil && !errors.Is(err, unix.EINVAL) {
 			return fail(path, err)
 		}

@@ -18,9 +18,9 @@ import (
 )
 
 // SetGovernor sets the frequency governor of the CPUs of this host. It returns a finding for CPUs without this
-// governor, or if this host has no cpufreq. It refuses while another run has set the governor. undo restores the changed
-// CPUs. If undo is not nil, the caller must call it, even after an error. The working directory dir records the earlier
-// governors until then, for Leftovers.
+// governor, or if this host has no cpufreq. It fails while another run has set the governor. `undo` restores the
+// governors of the changed CPUs. If `undo` is not nil, the caller must call it, even after an error. Until then, a note
+// in the working directory `dir` contains the earlier governors, for Leftovers.
 func SetGovernor(want, dir string) (undo func() error, found []iotax.Finding, err error) {
 	return thisHost.setGovernor(want, dir)
 }
@@ -33,7 +33,8 @@ func (fs system) setGovernor(want, dir string) (undo func() error, found []iotax
 	if len(policies) == 0 {
 		return nil, missing(want + " was asked for, and this machine has no cpufreq"), nil
 	}
-	// A second run would take the governor of the first run for the earlier one, and restore it at its end.
+	// Without the lock, a second run would take the governor of the first run for the earlier one, and restore it at
+	// its end.
 	lock, err := fs.lockGovernor()
 	if err != nil {
 		return nil, nil, err
@@ -132,7 +133,7 @@ func (fs system) restoreGovernor(n leftover.Noted) error {
 	}
 	defer lock.Close()
 	for policy := range slices.Chunk(n.How[1:], 2) {
-		file := filepath.Join(fs.cpufreq(), filepath.Base(policy[0]), "scaling_governor") // another user may have written the note
+		file := filepath.Join(fs.cpufreq(), filepath.Base(policy[0]), "scaling_governor") // Base: other users may write the note
 		now, err := os.ReadFile(file)
 		if err != nil {
 			return governorError(file, err)

@@ -68,8 +68,8 @@ func TestGovernorThatIsNotThere(t *testing.T) {
 	}
 }
 
-// Of two runs at the same time, only one sets the governor. Otherwise the second run would keep the governor of the first
-// as the earlier one, and the first run would restore the governor while the second measures.
+// Of two runs at the same time, only one sets the governor. Otherwise the second run would take the governor of the
+// first for the earlier one, and the first run would restore the governor while the second measures.
 func TestGovernorOfTwoRuns(t *testing.T) {
 	fs, now := cpufreq(t, "powersave performance", "powersave", "powersave")
 	undo, _, err := fs.setGovernor("performance", "")
@@ -127,7 +127,7 @@ func TestGovernorOfCrashedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := undo(); err != nil { // a crash would release the lock, too
+	if err := undo(); err != nil { // releases the lock, as a crash would
 		t.Fatal(err)
 	}
 	for i, g := range []string{"performance", "performance", "ondemand"} {

@@ -49,7 +49,7 @@ type sampler struct {
 	cost   time.Duration // CPU time of the sampling thread
 }
 
-// sample starts a sampler, which runs until end is called or ctx is done.
+// sample starts a sampler, which runs until `end` is called or ctx is done.
 func (fs system) sample(ctx context.Context, processes func() map[string][]int) *sampler {
 	s := &sampler{fs: fs, processes: processes, labels: processes(), begun: time.Now(), stop: make(chan struct{}), done: make(chan struct{}), rss: map[string][]float64{}}
 	s.first = s.labels
@@ -93,8 +93,8 @@ func (s *sampler) loop(ctx context.Context) {
 	}
 }
 
-// read samples the resident memory of each label and of all processes, and their CPU time. Like resident, it counts
-// shared memory once.
+// read samples the resident memory of each label and of all processes, and the CPU time of the processes. Like
+// `resident`, read counts shared memory once.
 func (s *sampler) read() {
 	found := false
 	var private, shared, busy float64

@@ -45,8 +45,8 @@ func (fs system) counters(device string) (c counters) {
 }
 
 // evict writes back and drops the cached pages of the file, block device or tree at a path. It follows symbolic links in
-// the path, but not those below it. On macOS, which cannot evict a single file, it drops all caches. On other systems,
-// it returns an error.
+// the path, but not those below it. macOS cannot evict a single file, so evict drops all caches there. On systems other
+// than Linux and macOS, it returns an error.
 var evict = agent.New("evict from the page cache", func(ctx context.Context, path string) (struct{}, error) {
 	return struct{}{}, evictHere(ctx, path)
 })

@@ -11,8 +11,8 @@ import (
 	"iotax"
 )
 
-// For a remote machine, the watch returns the counters of its own device and its steal time. It omits the machine's
-// other CPU times.
+// For a remote machine, the watch returns the counters of that machine's device, and its steal time, but not its other
+// CPU times.
 func TestInside(t *testing.T) {
 	dir, device := loopMount(t, false)
 	facts, err := Place(t.Context(), there, dir)

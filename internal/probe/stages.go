@@ -102,7 +102,7 @@ func (fs system) ofDisks(devices ...string) *passages {
 type layers struct {
 	Top      string   // name of the device that stores the place, or ""
 	Counting []string // devices whose counters include the I/O of the place
-	Missing  string   // why Counting is empty
+	Missing  string   // reason why Counting is empty
 }
 
 var findLayers = agent.New("find the block devices below a place", func(_ context.Context, path string) (layers, error) {

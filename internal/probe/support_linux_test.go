@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// loopMount makes an ext4 file system in a file and mounts it through a loop device. If partition is true, the file
-// system is in the first partition of the file. It returns the mount point and the name of the device.
+// loopMount makes an ext4 file system in a file and mounts it through a loop device. If `partition` is true, the file
+// system is in the first partition of the file. loopMount returns the mount point and the name of the device.
 func loopMount(t *testing.T, partition bool) (dir, device string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

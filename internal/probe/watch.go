@@ -81,18 +81,19 @@ type usage struct {
 // of iotax itself: the value "paused" (s) and the fact "paused" cover the time from Start to Stop, and the fact
 // "paused.before" covers the time since the previous watch. A Watcher must be used from one goroutine.
 type Watcher struct {
-	// Serving measures the processes that pids lists, until stop is called. protocol is a serving.Protocol. If Serving
-	// is nil or fails, the stages of a server are unknown.
+	// Serving measures the processes that `pids` lists, until `stop` is called. `protocol` is a serving.Protocol. If
+	// Serving is nil or fails, the stages of a server are unknown.
 	Serving func(pids func() []int, protocol string) (stop func() (ServingTime, error), err error)
 
-	// Profiler profiles the processes that pids lists, until stop is called. stop returns nil if they used no CPU time.
+	// Profiler profiles the processes that `pids` lists, until `stop` is called. `stop` returns nil if they used no CPU
+	// time.
 	Profiler func(pids func() []int) (stop func() ([]byte, error), err error)
 
 	last   map[string]reading // by machine name
 	pauses pauses
 }
 
-// pauses is a pause.Watcher. Tests replace it.
+// pauses is the part of a pause.Watcher that a Watch uses. Tests replace it.
 type pauses interface{ Take() []pause.Pause }
 
 // recently limits the time before the trial that a clock ratio may cover.
@@ -186,7 +187,7 @@ func (w *Watch) paused(fact string) (sum float64) {
 	return sum
 }
 
-// Stop ends the watch and returns the values since Start, also after a failed trial. It fails only if ctx is done.
+// Stop ends the watch and returns the values since Start, even after a failed trial. It fails only if ctx is done.
 func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
 	seen := iotax.Seen{Facts: w.facts}
 	if w.profile != nil {

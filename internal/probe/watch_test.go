@@ -23,8 +23,8 @@ func byName(values []iotax.Value) map[string]float64 {
 	return m
 }
 
-// The CPU time of a process that ended during the trial is in the time of its parent, also since before the trial. It
-// must not count for the label.
+// When a process has ended, all its CPU time is part of the time of its parent, including the time before the trial. The
+// time before the trial must not count for the label.
 func TestPerProcessOfAnEndedProcess(t *testing.T) {
 	at := time.Now()
 	a := snapshot{at: at, labels: map[string][]int{"qemu": {1, 2}}, processes: map[int]usage{1: {own: 10}, 2: {own: 100}}}

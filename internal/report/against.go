@@ -12,8 +12,8 @@ import (
 // example a network test. In that case, Ratio may compare bandwidths instead of the row's metric.
 type Share struct {
 	Against  string
-	Workload string        // of the other target; equal to the row's if both targets do the same work
-	Metric   string        // of the other target
+	Workload string        // workload of the other target; if both targets do the same work, the row's workload
+	Metric   string        // metric of the other target
 	Ratio    stat.Interval // higher is better; paired by round if both targets do the same work, otherwise from two independent samples
 }
 
@@ -27,8 +27,8 @@ func (s *Section) Row(target string) *Row {
 	return nil
 }
 
-// reference sets r.Against and returns the row that r is compared with, or nil if that row does not exist. If the row
-// is not the baseline's, reference adds a note.
+// reference sets r.Against and returns the row that r is compared with, or nil if the section has no such row. If the
+// returned row is not the baseline's, reference adds a note to r.
 func (b *builder) reference(s *Section, r *Row) *Row {
 	r.Against = b.Target(r.Target).Reference(b.Run.BaselineOf(s.Workload), func(name string) bool { return len(b.byCell[Cell{name, s.Workload}]) > 0 })
 	base := s.Row(r.Against)
@@ -41,21 +41,22 @@ func (b *builder) reference(s *Section, r *Row) *Row {
 	return base
 }
 
-// unrelated sets the verdict of a row that has no reference. A row with values gets no verdict if the plan names other
-// targets to compare it with (see shares), or if the baseline does not run the workload.
+// unrelated sets the verdict of a row that has neither a reference nor a verdict. A row with values gets no verdict if
+// the plan names the targets to compare it with, or if the baseline does not run the workload.
 func (b *builder) unrelated(s *Section, r *Row) {
 	switch {
 	case r.Verdict != "":
 	case len(r.Values()) == 0:
 		r.Verdict = stat.NoResult
-	case len(b.Target(r.Target).Against) > 0: // shares compares the row with these targets
+	case len(b.Target(r.Target).Against) > 0: // no verdict, but b.shares computes ratios to these targets
 	case s.Row(b.Baseline) != nil:
 		r.Verdict = stat.Inconclusive
 	}
 }
 
-// shares computes the ratios of rows to the other targets that the plan compares them with. It adds a note to each row
-// with values that should have a ratio but has neither a Share nor a reference.
+// shares computes the ratios of rows to the targets that the plan compares them with, except Row.Against. If the plan
+// names targets for a row with values, but the row has neither a reference nor such a ratio, shares adds a note to the
+// row.
 func (b *builder) shares() {
 	for s, r := range b.Rows() {
 		for _, name := range b.Target(r.Target).Against {

@@ -18,7 +18,7 @@ func TestAgainst(t *testing.T) {
 		reporttest.CellSpec{Target: "s3", Workload: "download", Values: map[string]float64{"download.bandwidth": 32}},
 	)
 	run.Workloads[1].Kind = "network"
-	reporttest.Against(run, "share", "export", "disk", "tcp") // export is listed after share
+	reporttest.Against(run, "share", "export", "disk", "tcp") // the row of export, the reference of share, comes later
 	reporttest.Against(run, "s3", "tcp")
 	r := New(run, trials)
 
@@ -60,7 +60,8 @@ func TestAgainstCondemned(t *testing.T) {
 	}
 }
 
-// If only some targets run a workload, the others have no rows, and a row without a reference has no verdict.
+// If only some targets run a workload, the other targets have no rows in its sections. A row without a reference has no
+// verdict.
 func TestAt(t *testing.T) {
 	r := New(reporttest.SomeTargets())
 	if len(r.Sections) != 2 || len(r.Sections[0].Rows) != 2 || len(r.Sections[1].Rows) != 1 {

@@ -28,7 +28,7 @@ func (b *builder) cpuBound(r *Row, s *Section, target iotax.TargetInfo) {
 			rates = append(rates, rate)
 		}
 		n := 0
-		for each := range strings.SplitSeq(t.Facts[iotax.FactNumJobs], " + ") { // jobs at the same time
+		for each := range strings.SplitSeq(t.Facts[iotax.FactNumJobs], " + ") { // one number for each of the concurrent jobs
 			own, _ := strconv.Atoi(each)
 			n += own
 		}

@@ -11,7 +11,7 @@ import (
 	"iotax/stat"
 )
 
-// Data that only charts need is computed on demand, because it takes longer than the rest of the report.
+// Data that only charts need is computed on demand, because that takes longer than the rest of the report.
 
 // A Distribution contains the distribution of one kind of latency on each target, from the merged histograms of all
 // valid trials.
@@ -80,7 +80,7 @@ type Cost struct {
 // A CostCell is one target's cost. A missing number is NaN.
 type CostCell struct {
 	Target string
-	Speed  stat.Interval // median over the trials
+	Speed  stat.Interval // see Row.Value
 	CPU    stat.Interval // CPU time of all processes of this host per I/O, in seconds
 	Memory stat.Interval // peak resident memory of the processes that serve the target, in bytes
 }

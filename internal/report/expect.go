@@ -22,13 +22,14 @@ type Expected struct {
 	File               string        // the plan file with the expectation; "" for the command line
 	Line               int
 
-	planned int    // index of the expectation in the plan
+	planned int    // index of the expectation in iotax.Presentation.Expect
 	from    string // the target that Value is relative to; Target itself if the limit is absolute
 	unit    string // unit of the metric
 	rounds  int
 }
 
-// expected measures the expectations of a workload. The tails of the workload's trials must still contain their bins.
+// expected adds the expectations about a workload, with their values but without their outcomes (see expectations). The
+// tails of the workload's trials must still contain their bins.
 func (b *builder) expected(w iotax.WorkloadInfo) error {
 	if b.Run.Presentation == nil {
 		return nil
@@ -50,7 +51,7 @@ func (b *builder) expected(w iotax.WorkloadInfo) error {
 	return nil
 }
 
-// expectations decides the outcomes, and sorts missed expectations first, then undecided ones.
+// expectations decides the outcomes. It sorts missed expectations first, then undecided ones, then those that are met.
 func (b *builder) expectations() {
 	slices.SortStableFunc(b.Expected, func(x, y Expected) int { return cmp.Compare(x.planned, y.planned) })
 	for i := range b.Expected {

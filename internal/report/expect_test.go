@@ -28,7 +28,7 @@ func TestExpected(t *testing.T) {
 		"4k random read: read.latency.p99 < 1ms at disk":                expect.Met,
 		"4k random read: read.latency.p99 < 1ms at guest":               expect.Missed,
 		"4k random read: read.latency.p99 < 1ms at share":               expect.Undecided,
-		"4k random read: read.latency.p99 <= 150% of baseline at guest": expect.Missed, // it is twice the baseline's
+		"4k random read: read.latency.p99 <= 150% of baseline at guest": expect.Missed, // the p99 is twice the baseline's
 		"4k random read: read.latency.p99.99 < 1s at disk":              expect.Undecided,
 		"sync: write.iops > 100 at nfs":                                 expect.Undecided,
 		"sync: write.iops > 100 at disk":                                expect.Met,
@@ -86,7 +86,7 @@ func TestInvalidDecidesNothing(t *testing.T) {
 		}
 	}
 	reporttest.Condemn(rules.CacheServed.Found(iotax.AboutCell("disk", "4k random read"), "it was"), ofDisk)
-	for _, metrics := range [][]string{nil, {"write.iops"}} { // with the second, the random reads have no rows
+	for _, metrics := range [][]string{nil, {"write.iops"}} { // with write.iops, the workload of random reads has no rows
 		r, err := From(run, Held(trials), metrics...)
 		if err != nil {
 			t.Fatal(err)
@@ -99,7 +99,7 @@ func TestInvalidDecidesNothing(t *testing.T) {
 	}
 }
 
-// A baseline of 0 has no ratio, but the values themselves still decide.
+// If the value of the baseline is 0, an expectation relative to it is undecided, but absolute expectations are decided.
 func TestExpectationBesideZero(t *testing.T) {
 	const name = "read.stall.above-100ms"
 	run, trials := reporttest.RunOf(8, map[string][]string{"w": {name}},
@@ -119,7 +119,7 @@ func TestExpectationBesideZero(t *testing.T) {
 	}
 }
 
-// If too many rounds are discarded, the remaining ones do not decide an expectation.
+// If too many rounds are discarded, the expectation is undecided, even if the remaining rounds would decide it.
 func TestDiscardedDecideNothing(t *testing.T) {
 	run, trials := reporttest.Expecting()
 	for _, x := range trials {

@@ -11,7 +11,8 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A Heat shows the distribution of latencies over time in one trial of a target: the trial with the longest stall.
+// A Heat shows the distribution of the latencies of one direction over time, in the trial of a target with the longest
+// stall.
 type Heat struct {
 	Workload, Target string
 	Name             string // name of the histogram, for example "read.latency"
@@ -22,8 +23,9 @@ type Heat struct {
 	Cells            []HeatCell
 }
 
-// A HeatCell describes the I/Os of a time interval with latencies between Lo and Hi. All four bounds are in seconds.
-type HeatCell struct{ From, To, Lo, Hi, Share float64 } // Share is their part of the total latency in the time interval
+// A HeatCell describes the I/Os with latencies between Lo and Hi in the time interval from From to To, all in seconds.
+// Share is the sum of the latencies of these I/Os, divided by the sum for all I/Os in the time interval.
+type HeatCell struct{ From, To, Lo, Hi, Share float64 }
 
 const (
 	mostHeats   = 60 // per run

@@ -16,8 +16,9 @@ type Adjustment struct {
 	Adjusted float64      // P after Holm's adjustment
 }
 
-// MarginP returns the p value for Holm's adjustment: that of the hypothesis that the ratio equals the margin on the
-// side of the estimate. It is 1 if the estimate is within the margin. p returns the p value of a ratio.
+// MarginP returns the p value for Holm's adjustment. The hypothesis is that the ratio equals the bound of the margin on
+// the side of the estimate. MarginP returns 1 if the estimate is within the margin. p returns the p value of the
+// hypothesis that the ratio has the given value.
 func MarginP(estimate, margin float64, p func(ratio float64) float64) float64 {
 	switch margin = max(margin, 0); {
 	case estimate > 1+margin:

@@ -62,13 +62,13 @@ func TestHolmOnlyTakesBack(t *testing.T) {
 			t.Fatalf("%d comparisons, counted %d", family, rep.Protocol.Comparisons)
 		}
 	})
-	if undone == 0 && !testing.Short() { // the few runs of -short may have none
+	if undone == 0 && !testing.Short() { // with -short, there are few runs, and perhaps no withdrawn verdict
 		t.Error("nothing was ever taken back: the test sees nothing")
 	}
 }
 
-// Of runs with twenty cells that do not differ, at a margin of 0, at most about 5 % have a worse or better verdict.
-// Without the adjustment, about 64 % would.
+// Of runs with twenty comparisons, no real difference and a margin of 0, at most about 5 % have a worse or better
+// verdict. Without the adjustment, about 64 % would have one.
 func TestHolmKeepsFalseVerdictsRare(t *testing.T) {
 	const studies = 200
 	wrong, alone := 0, 0

@@ -59,14 +59,14 @@ func (x *index) Valid(c Cell) []*Trial {
 // Found returns all notes about rows, both from Notes and from Common, in the order in which they were found.
 func (x *index) Found() []*Note { return x.found }
 
-// Concerns reports whether a note returned by Found is about a row or its reference.
+// Concerns reports whether n, a note that Found returns, is about r or about the reference of r.
 func (x *index) Concerns(n *Note, r *Row) bool {
 	_, ok := x.refs[n][r]
 	return ok
 }
 
-// InvalidBy returns the first note that makes a row's own number invalid, or nil. A row of the report's sections is
-// needed, not a copy.
+// InvalidBy returns the first note that makes a row's own number invalid, or nil. r must point to a row in the report's
+// sections, not to a copy.
 func (x *index) InvalidBy(r *Row) *Note {
 	for _, n := range x.found {
 		if n.Severity == iotax.Invalid && x.refs[n][r] {
@@ -88,8 +88,8 @@ func (x *index) Cached(r *Row) bool {
 	return n != nil && slices.Contains(atCaches, n.Rule) && r.Verdict != stat.NoResult
 }
 
-// Word returns the text of a row's verdict, and marks an invalid row without a reference. If only the row's reference
-// is invalid, the text is "not comparable".
+// Word returns the text of a row's verdict. If the row's own number is invalid, the text is "cached" or "invalid", even
+// if the row has no verdict. If only the row's reference is invalid, the text is "not comparable".
 func (x *index) Word(r *Row, short bool) string {
 	switch {
 	case r.Verdict == stat.NoResult:

@@ -33,7 +33,7 @@ type Hop struct {
 	Value   stat.Interval `json:"value"` // value of To: the median over its trials
 }
 
-// waterfalls computes the waterfalls of every chain in the plan. The caller must call number first.
+// waterfalls computes the waterfalls of every chain in the plan. The caller must call b.number first.
 func (b *builder) waterfalls() {
 	if b.Run.Presentation == nil {
 		return

@@ -116,8 +116,8 @@ func TestWaterfallMultiplies(t *testing.T) {
 	})
 }
 
-// The hops of a percentile whose trials are all in one bin of the histogram are at least as wide as the bins, with and
-// without the histograms. They equal the ratio of the table.
+// If all trials of each target have a percentile in one bin, the interval of the hop is at least as wide as the error of
+// the bins, with and without histograms. The interval equals that of the ratio in the table.
 func TestWaterfallOfBins(t *testing.T) {
 	p50 := map[string]float64{"disk": 1.001e-3, "a": 1.009e-3}
 	for _, histograms := range []bool{true, false} {

@@ -33,8 +33,8 @@ func (b *builder) findings(c Cell) iter.Seq2[iotax.Finding, Item] {
 	}
 }
 
-// general adds notes for the findings about the whole run. It skips findings about cells that have rows, because
-// `findings` adds them as notes of these rows.
+// general adds notes for the findings of the run. It skips findings about cells that have rows, because b.row adds the
+// notes of these rows.
 func (b *builder) general(findings []iotax.Finding) {
 	for _, f := range findings {
 		if f.Subject.Kind == iotax.SubjectCell && slices.ContainsFunc(b.Sections, func(s Section) bool {
@@ -209,7 +209,7 @@ func (it Item) About(target, workload string) bool {
 	})
 }
 
-// Conclusive reports whether a verdict decides which target is better, or that they are equivalent.
+// Conclusive reports whether a verdict decides which target is better, or that the difference is within the margin.
 func Conclusive(v stat.Verdict) bool {
 	return v == stat.Worse || v == stat.Better || v == stat.Equivalent || v == stat.BelowMargin
 }
@@ -246,7 +246,8 @@ func alike(items []Item) []Item {
 }
 
 // Sentences returns the items of a note as sentences. Items with the same lead share a sentence. If limit is not 0,
-// Sentences merges similar items and returns at most limit+1 sentences. The last one may count the others.
+// Sentences merges similar items and returns at most limit+1 sentences. The last sentence may be the number of omitted
+// items.
 func (n Note) Sentences(limit int) []string {
 	var out []string
 	if limit > 0 {
@@ -313,8 +314,8 @@ func (c Cell) String() string {
 	return c.Target + " / " + c.Workload
 }
 
-// where lists the cells of an item, with the number of its trials. If limit is not 0, it lists at most limit+1 cells
-// and counts the others.
+// where lists the cells of an item, with the number of its trials. If limit is not 0 and there are more than limit+1
+// cells, it lists the first `limit` cells and the number of the remaining ones.
 func (it Item) where(limit int) string {
 	var names []string
 	cells := it.Cells

@@ -69,7 +69,7 @@ func Logs(xs []float64) []float64 {
 }
 
 // BinError returns the maximum error of the logarithm of a ratio of two values of a metric. It is 0 unless the metric
-// is a quantile: its values are those of the bins of a histogram.
+// is a quantile, because only quantiles are the values of histogram bins.
 func BinError(metric string) float64 {
 	if _, _, quantile := iotax.Quantile(metric); quantile {
 		return 2 * stat.HistogramError

@@ -7,7 +7,8 @@ import (
 	"iotax/stat"
 )
 
-// A wide interval with a verdict is printed as one bound. A plot's range includes it, up to a limit.
+// If a ratio with a verdict has a wide interval, only one bound is printed. The range of a plot includes the ratio, and
+// its interval only up to a limit.
 func TestRangeOfWideVerdicts(t *testing.T) {
 	for _, c := range []struct {
 		lo, estimate, hi float64

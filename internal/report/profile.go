@@ -24,7 +24,8 @@ type Profile struct {
 	Targets  []Profiled `json:"targets"` // the baseline first
 }
 
-// Profiled is one target in a Profile. All times are CPU seconds, and means over the rounds.
+// Profiled is one target in a Profile. All times are in CPU seconds per unit of work (Profile.Per), and means over the
+// rounds.
 type Profiled struct {
 	Target     string        `json:"target"`
 	Against    string        `json:"against,omitempty"` // the target that differences are relative to, or ""

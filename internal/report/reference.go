@@ -138,7 +138,8 @@ func calls(names map[string]string, ours, theirs string) bool {
 	return format.Fold(ours) == format.Fold(theirs)
 }
 
-// pairs finds the published counterpart of each cell. It treats sections with different metrics as one cell.
+// pairs finds the published counterpart of each cell. A cell with several metrics has rows in several sections, but gets
+// only one counterpart.
 func (b *referrer) pairs() {
 	seen := map[Cell]bool{}
 	for s, r := range b.Rows() {

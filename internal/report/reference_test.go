@@ -36,7 +36,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// An invalid result on either side agrees with no published ratio.
+// If the result of a target or of the reference target is invalid, their ratio is not compared with the published one.
 func TestReferenceOfInvalid(t *testing.T) {
 	for invalid, want := range map[string]string{"guest 9p": format.Cached, "sshfs": string(stat.NotComparable)} {
 		run, trials := reporttest.Mounts()

@@ -48,7 +48,7 @@ type Report struct {
 	Explanations []Explanation // one for each workload with explained trials
 	Profiles     []Profile     // one for each workload with profiled trials
 
-	Waterfalls []Waterfall // one for each chain of layers and each section with results for it
+	Waterfalls []Waterfall // for each chain of layers, one for each section with results of the chain's targets
 	Reference  *Reference  // comparison with published figures, or nil
 	Layout     string      // the classic layout that the plan names, one of iotax.Layouts, or ""
 
@@ -475,8 +475,8 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 // fixedProtocol matches a protocol with a fixed number of rounds in a resolved plan.
 var fixedProtocol = regexp.MustCompile(`(?m)^\s+protocol: "?fixed:`)
 
-// moreTrials returns r, a rule about too few trials, with the hint that the run printed when it stopped the workload
-// early, or otherwise with the applicable part of its own hint.
+// moreTrials returns r, a rule about too few trials, with another hint: the one that the run printed when it stopped
+// the workload early, or otherwise the applicable part of r's own hint.
 func (b *builder) moreTrials(workload string, r rules.Rule) rules.Rule {
 	for _, f := range b.Run.Findings {
 		if f.Rule == rules.StoppedEarly.ID && f.Subject.Workload == workload {

@@ -222,7 +222,8 @@ func TestOneErrorIsLeftOut(t *testing.T) {
 	}
 }
 
-// A cell with more than half of the IOPS that fio's null engine reaches is CPU-bound.
+// A cell is CPU-bound if it has more than half of the IOPS that fio's null engine reaches with the same number of threads
+// or with one thread per CPU, whichever number is smaller.
 func TestCPUBound(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -361,7 +362,7 @@ func TestCommonNote(t *testing.T) {
 	}
 }
 
-// The note about discarded trials of an imported run shows the ratio with all of them.
+// The note about discarded trials of an imported run shows the ratio that includes the discarded trials.
 func TestDiscardedOfImported(t *testing.T) {
 	run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat50)
 	run.Environment = map[string]string{iotax.FactOrigin: iotax.OriginImport}

@@ -50,7 +50,7 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 		}
 		return i
 	}
-	var of *outline // the outline that columns describes
+	var of *outline // the outline that `columns` describes
 	var columns []int
 	for _, t := range trials {
 		if t.shape != of {

@@ -8,9 +8,10 @@ import (
 	"iotax/stat"
 )
 
-// Starts returns the number of starts of a run (iotax.Trial.StartIndex) and what each start opened again: "machines",
-// "servers", or "" if the run has neither, or if each of its shards opened its own. A machine that is opened for each
-// trial does not count. n is 0 if the number is unknown.
+// Starts returns the number of starts of a run (iotax.Trial.StartIndex), or 0 if it is unknown. `of` is "machines" if
+// each start opened machines again, otherwise "servers" if it opened servers again, otherwise "". A machine that is
+// opened for each trial does not count. `of` is also "" if the run was divided into shards, because each shard opens its
+// own machines and servers.
 func (r *Report) Starts() (n int, of string) {
 	eachTrial := map[string]bool{}
 	for _, t := range r.Trials {

@@ -52,8 +52,8 @@ func (f Facts) Unfollowed(hint string) string {
 	}).Hint
 }
 
-// follows reports whether a setting has the recommended value: the same, or a larger number or duration. Of a range
-// (12..60), the upper end counts. If the recommended number is 0, only 0 has the recommended value.
+// follows reports whether a setting has the recommended value or, for numbers and durations, a larger value. Of a
+// recommended range (12..60), only the upper end counts. If the recommended number is 0, larger numbers do not count.
 func follows(have, want string) bool {
 	if _, most, ok := strings.Cut(want, ".."); ok {
 		want = most

@@ -64,7 +64,7 @@ func TestBudgetIsOfTheWholeRun(t *testing.T) {
 	}
 }
 
-// A run that its budget ends, a resumed run and a shard take as long as estimated.
+// A run takes as long as estimated, even if its budget ends it, and so do a resumed run and a shard.
 func TestTakesAsLongAsEstimated(t *testing.T) {
 	around := map[string]time.Duration{"host": time.Second, "disk": 5 * time.Second, "share": 20 * time.Second}
 	costs := schedule.Costs{Before: 14 * time.Second, Open: time.Minute, Around: map[schedule.Cell]time.Duration{}}

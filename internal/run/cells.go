@@ -145,8 +145,8 @@ func (r *testbed) worksAt(l *load, name string) bool {
 }
 
 // prepareCells settles the workloads, checks and prepares each one on each of its targets, and runs the pilots. With
-// keepGoing, it leaves out the cells that fail these checks or preparations, unless no cell of the baseline remains. It
-// then closes the machines that are opened again for each trial.
+// keepGoing, it leaves out the cells that fail these checks or preparations. If no cell of the baseline remains, it
+// returns an error. At the end, it closes the machines that are opened again for each trial.
 func (r *testbed) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	for _, l := range r.loads {
 		if settle := l.w.Caps().Settle; settle != nil {
@@ -241,8 +241,8 @@ func (r *testbed) holder(t *iotax.Target) *testbed {
 	return r.bedOf(pt.On)
 }
 
-// involved lists the targets on which l runs, also as noise. Instead of a combined target, it lists the members of that
-// target.
+// involved lists the targets on which l runs, either measured or as noise. Instead of a combined target, it lists the
+// members of that target.
 func (r *testbed) involved(l *load) (targets []*iotax.Target) {
 	add := func(t *iotax.Target) {
 		if !slices.Contains(targets, t) {

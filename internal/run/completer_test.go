@@ -74,7 +74,7 @@ func TestCompleter(t *testing.T) {
 }
 
 // The estimate of the time left uses the measured trials of each workload. Before the first trial, it uses the plan and
-// the time assumed for the kind.
+// the time assumed for the kind of workload.
 func TestTimeLeftOfCompleters(t *testing.T) {
 	w := newWorld()
 	d := w.deps()

@@ -26,8 +26,8 @@ func dropPlan() *plan.Plan {
 	return p
 }
 
-// noisy returns a function for world.value. The values are the levels of the targets with noise, which depends only on
-// the study, the round and the target.
+// noisy returns a function for world.value. The value of a target is proportional to its level, with noise that
+// depends only on the study, the round and the target.
 func noisy(study uint64, sd float64) func(t *iotax.Trial) (float64, error) {
 	return func(t *iotax.Trial) (float64, error) {
 		r := rand.New(rand.NewPCG(study, uint64(t.Round)<<8+uint64(t.Target[0])))

@@ -50,7 +50,7 @@ func TestEventsCount(t *testing.T) {
 		default:
 			continue
 		}
-		if e.Left > left && e.Round != 2 { // the discarded round is run again
+		if e.Left > left && e.Round != 2 { // the time left grows only after the discarded round, which is run again
 			t.Errorf("round %d: %v left, were %v", e.Round, e.Left, left)
 		}
 		left = e.Left

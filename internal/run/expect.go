@@ -12,10 +12,10 @@ type expected struct {
 	pairing stat.Pairing
 }
 
-// undecided returns how many expectations of ln are still undecided. It counts each once per target that it is about.
-// It leaves out a target if that target, or the baseline that it is compared with, was given up or dropped.
+// undecided returns how many expectations of ln are still undecided. An expectation counts once for each of its targets.
+// A target does not count if it, or the baseline that the expectation compares it with, was given up or dropped.
 func (e *engine) undecided(ln *lane) (n int) {
-	base, least := e.run.BaselineOf(ln.plan.Name), stat.LeastFor(e.run.Alpha) // the report needs as many rounds
+	base, least := e.run.BaselineOf(ln.plan.Name), stat.LeastFor(e.run.Alpha) // the report needs at least `least` rounds
 	for i := range ln.expected {
 		x := &ln.expected[i]
 		for _, t := range ln.targets {

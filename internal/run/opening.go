@@ -79,7 +79,7 @@ func (r *testbed) open(ctx context.Context, run *iotax.Run, keepGoing bool) erro
 		}
 		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{
 			Name: l.plan.Name, Kind: l.plan.Kind, Metrics: l.metrics(), Chosen: l.plan.Metrics != nil, Cold: r.p.Measure.Cold, Section: l.plan.Section, At: l.plan.At,
-			Facts: r.known[l.plan.Name]}) // its pilot, which comes later, may not be reached
+			Facts: r.known[l.plan.Name]}) // keep the earlier facts, because the run may end before the pilot
 	}
 	if err := r.look(ctx, keepGoing); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (r *testbed) open(ctx context.Context, run *iotax.Run, keepGoing bool) erro
 	run.Environment = env
 
 	var errs []error
-	var missing []Event // sent if the run continues without these targets; otherwise their errors end it
+	var missing []Event // sent if the run continues without these targets; otherwise their errors end the run
 	for _, t := range r.p.Targets {
 		if err := ctx.Err(); err != nil {
 			return err

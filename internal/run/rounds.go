@@ -343,8 +343,9 @@ func (e *engine) runOne(ctx context.Context, ln *lane, target *iotax.Target, rou
 	return t, nil
 }
 
-// separate makes t an explained or a profiled trial, unless way is "". Its workload gets another name, so that it is
-// not paired with normal trials. It has no ramp, because its counters are read only before and after the whole trial.
+// separate makes t an explained or a profiled trial, unless `way` is "". The trial's workload gets another name, so
+// that the trial is not paired with normal trials. The trial has no ramp, because its counters are read only before and
+// after the whole trial.
 func separate(t *iotax.Trial, way iotax.FactKey) {
 	if way == "" {
 		return
@@ -376,7 +377,7 @@ func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t 
 }
 
 // sinceStart adds times to t, in seconds since the start of its machine: when each boot phase ended, when the place was
-// ready, and when the trial had a result. It adds none to a failed trial, or if the start of the machine is unknown.
+// ready, and when the trial had a result. It adds no times if the trial failed or the start of the machine is unknown.
 func (e *engine) sinceStart(t *iotax.Trial, m iotax.Machine, placed time.Time) {
 	can := m.Caps()
 	if t.Err != "" || can.Started.IsZero() {
@@ -696,8 +697,8 @@ func (e *engine) each(l *lane, target string) time.Duration {
 }
 
 // trialTime returns the estimated time of a trial of l on a target: the mean of the earlier successful trials of this
-// process, or else the planned time plus an overhead. If l has a measurement window, the overhead is that of other
-// workloads with a window on the target. If none is measured yet, or without a window, it is that of Options.Around.
+// process, or else the planned time plus an overhead. If l and a workload that was measured on the target both have a
+// measurement window, the overhead is the measured one. Otherwise, the overhead is from Options.Around.
 func (e *engine) trialTime(l *lane, target string) time.Duration {
 	if t := l.times[target]; t.N > 0 {
 		return t.Mean()

@@ -26,7 +26,7 @@ import (
 type Deps struct {
 	// Host is this host.
 	Host iotax.Machine
-	// Open starts or connects to machine m, with the devices that its volumes need. on is the machine that m runs on,
+	// Open starts or connects to machine m, with the devices that its volumes need. `on` is the machine that m runs on,
 	// or nil.
 	Open func(ctx context.Context, m plan.Machine, on iotax.Machine, devices []iotax.Device) (iotax.Machine, error)
 	// CheckDevice returns an error if m, a machine on this host, does not support device d. It is optional.
@@ -34,13 +34,13 @@ type Deps struct {
 	// Prepare creates the serving side of a target's volume.
 	Prepare func(ctx context.Context, t plan.Target, e volume.Env) (iotax.Volume, error)
 	// Enclose starts machine m on another machine (plan.Traits.Encloses) and makes place p of that machine available in
-	// m. target is the name of the target that uses m. Only plans with such a machine need Enclose.
+	// m. `target` is the name of the target that uses m. Only plans with such a machine need Enclose.
 	Enclose func(ctx context.Context, m plan.Machine, target string, on iotax.Machine, p iotax.Place) (iotax.Machine, error)
 	// Workload creates the workload that w describes.
 	Workload func(w plan.Workload) (iotax.Workload, error)
 	// Environment returns facts about a machine.
 	Environment func(ctx context.Context, m iotax.Machine) (map[string]string, error)
-	// Watch starts recording the activity around a trial. stop ends the recording and returns it.
+	// Watch starts recording the activity around a trial. `stop` ends the recording and returns it.
 	Watch func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
 	// Explain replaces Watch in an explained trial (plan.Measure.Explain). It is optional.
 	Explain func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
@@ -48,14 +48,14 @@ type Deps struct {
 	Profile func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
 	// Evict drops the files under a path of a machine from its page cache.
 	Evict func(ctx context.Context, m iotax.Machine, path string) error
-	// Governor sets the frequency governor of this host's CPUs. undo restores the earlier governor. The findings report
-	// CPUs that do not offer the new one. Governor is optional.
+	// Governor sets the frequency governor of this host's CPUs. `undo` restores the earlier governor. The findings
+	// report CPUs that do not offer the new one. Governor is optional.
 	Governor func(want string) (undo func() error, found []iotax.Finding, err error)
-	// Check judges one trial. If discarded is not empty, it is the reason to discard the trial and its round.
+	// Check judges one trial. If `discarded` is not empty, it is the reason to discard the trial and its round.
 	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discarded string)
 	// Review judges the whole run. Its trials have only the values of the workload's metrics and ReviewValues, and the
-	// facts that ReviewFacts returns. They show that a trial failed or was discarded, but not why, and their findings
-	// have no text. ReviewFacts is optional.
+	// facts that ReviewFacts returns. The trials show whether they failed or were discarded, but not why, and their
+	// findings have no text. ReviewFacts is optional.
 	Review       func(r *iotax.Run, trials []*iotax.Trial) []iotax.Finding
 	ReviewValues []string
 	ReviewFacts  func(t *iotax.Trial) map[string]string
@@ -160,7 +160,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		}
 	}
 	var setup time.Duration      // time until the targets are open
-	opened := len(o.Trials) == 0 // until all are open, the run keeps the description of its earlier trials
+	opened := len(o.Trials) == 0 // until all targets are open, the run keeps the description of its earlier trials
 	defer func() {
 		closing := d.Now()
 		d.Progress(Event{Kind: CleaningUp})
@@ -188,8 +188,8 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	}
 	kept := *run
 	if o.Resume != nil {
-		// The resumed run finds the other findings again if they still apply. Its plan no longer shows that fio would run
-		// jobs at the same time.
+		// Keep only the findings that the resumed run cannot find again. For JobsRunAlone, the reason is that the saved plan
+		// does not show that fio would run the jobs at the same time.
 		run.Findings = mergeFindings(findings(run, rules.LeftBehind, rules.JobsRunAlone, rules.AnotherRun), o.Findings)
 	}
 	if err = r.open(ctx, run, o.KeepGoing || p.Measure.KeepGoing); err == nil {

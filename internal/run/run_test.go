@@ -487,7 +487,8 @@ func TestResumeMeasuresAgainWhatFailed(t *testing.T) {
 		}
 		return 1000, nil
 	}
-	// The run gives up share after three failures. With 2 rounds, the run then ends. With 6, the other targets continue.
+	// The run gives up the target "share" after three failures. With 2 rounds, the run then ends. With 6 rounds, it
+	// continues with the other targets.
 	for _, rounds := range []int{2, 6} {
 		w.saved, dead = nil, true
 		p := guestPlan("w")
@@ -713,8 +714,8 @@ func TestHungShareDoesNotHoldUpTheRest(t *testing.T) {
 	})
 }
 
-// A resume that ends while it opens its targets, and a target that it cannot open, keep the description of the earlier
-// trials.
+// If a resumed run ends while it opens its targets, the run keeps the description of its earlier trials. If a resumed
+// run cannot open a target, the target keeps its description.
 func TestResumeKeepsTheDescriptionOfItsTrials(t *testing.T) {
 	w := newWorld()
 	d := w.deps()

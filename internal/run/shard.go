@@ -148,7 +148,7 @@ func (s Shard) facts(r *iotax.Run) map[string]string {
 	return facts
 }
 
-// Merge combines the runs of the shards into one. parts are in the order of the shards, and count is the number of
+// Merge combines the runs of the shards into one. `parts` are in the order of the shards, and `count` is the number of
 // shards expected. The result has the status Running until all shards have ended. A target gets a finding if only some
 // shards could open it, or if its durability differs between shards.
 func Merge(parts []*iotax.Run, count int) *iotax.Run {

@@ -19,10 +19,10 @@ const pilotTime = 2 * time.Second
 // pilotSlack is the factor by which the short pilot may undercount the I/Os.
 const pilotSlack = 2
 
-// supported returns an error if the trials of the plan are too short for a quantile that the run must measure. It
-// counts the I/Os in one unsaved trial of each target. It does nothing if ln already has rounds, or if the plan has too
-// few rounds for an interval. It also does nothing for a workload without a measurement window, because its number of
-// I/Os does not depend on the length of a trial.
+// supported returns an error if the trials of the plan are too short for a quantile that the run must measure. If there
+// is such a quantile, it counts the I/Os in one unsaved trial of each target. It does nothing if ln already has rounds,
+// or if the plan has too few rounds for an interval. It also does nothing for a workload without a measurement window,
+// because its number of I/Os does not depend on the length of a trial.
 func (e *engine) supported(ctx context.Context, ln *lane) error {
 	most := e.p.Measure.Rounds.Max
 	if ln.round > 0 || ln.w.Caps().Limit > 0 || most < stat.LeastTrials {

@@ -112,7 +112,8 @@ func (r *testbed) renew(ctx context.Context, l *load, t *iotax.Target) (*testbed
 	return c, fresh, l.ready(ctx, fresh)
 }
 
-// onClose registers `do`, which close calls to undo a step. in is the machine on which `do` acts, or nil for this host.
+// onClose registers `do`, which close calls to undo a step. `in` is the machine on which `do` acts, or nil for this
+// host.
 func (r *testbed) onClose(what string, in iotax.Machine, do func(context.Context) error) {
 	if !perishes(in) {
 		in = iotax.Outside(in)
@@ -195,7 +196,8 @@ func (r *testbed) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// closeRenewed closes the first instances of the machines that are opened again for each trial. Trials do not use them.
+// closeRenewed closes the first instances of the machines that are opened again for each trial. Trials do not use these
+// instances.
 func (r *testbed) closeRenewed(ctx context.Context) error {
 	var errs []error
 	for _, c := range r.renewed {

@@ -18,10 +18,11 @@ import (
 // own lists the variables that only iotax itself reads.
 var own = []string{"IOTAX_SSH_PASSWORD", "IOTAX_SSH_PASSPHRASE", "IOTAX_TOKEN", "IOTAX_STORE", "IOTAX_STORE_PASSWORD", "IOTAX_POD_STORE"}
 
-// others lists variables that the user's commands read too: those of clients of object stores, databases and sshpass.
+// others lists variables that the user's commands read too: those of sshpass, and those of clients of object stores
+// and databases.
 var others = []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "MINIO_ROOT_PASSWORD", "MINIO_SECRET_KEY", "MYSQL_PWD", "PGPASSWORD", "RCLONE_CONFIG_PASS", "REDISCLI_AUTH", "SSHPASS"}
 
-// named matches names of variables that hold a secret. Package plan/syntax uses a similar pattern to mask the values
+// `named` matches names of variables that hold a secret. Package plan/syntax uses a similar pattern to mask the values
 // of keys in plans.
 var named = regexp.MustCompile(`(?i)passw|passphrase|_pass|secret|token|_key`)
 
@@ -30,12 +31,12 @@ func Named(name string) bool {
 	return named.MatchString(name) || slices.Contains(own, name) || slices.Contains(others, name)
 }
 
-// refused matches names of variables that a plan may not set. It matches fewer names than named, because iotax
-// rejects a plan that sets such a variable.
+// refused matches names of variables that a plan may not set. It matches fewer names than the pattern `named`, because
+// iotax rejects a plan that sets such a variable.
 var refused = regexp.MustCompile(`(?i)(^|_)(passw(or)?d|passphrase|pass|secret|token|(access|secret|api|private)_key)$`)
 
 // Refused reports whether a plan may not set the variable `name` to `value`. It allows absolute paths, and values
-// that are too short to hide.
+// shorter than `shortest`, which are not hidden.
 func Refused(name, value string) bool {
 	return len(value) >= shortest && !path.IsAbs(value) && !filepath.IsAbs(value) &&
 		(refused.MatchString(name) || slices.Contains(own, name) || slices.Contains(others, name))
@@ -95,7 +96,7 @@ func isOwn(name string) bool {
 }
 
 // values returns a Replacer that replaces the value of each secret variable with the name of the variable, unless the
-// value is short or plain.
+// value is shorter than `shortest` or `plain` returns true for it.
 var values = sync.OnceValue(func() *strings.Replacer {
 	var pairs [][2]string
 	for _, variable := range os.Environ() {

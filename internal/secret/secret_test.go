@@ -14,7 +14,7 @@ func TestSecrets(t *testing.T) {
 	t.Setenv("PGPASSWORD", "swordfish-11")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "short") // too short to hide
 	t.Setenv("IOTAX_STORE", "/var/lib/iotax.db")
-	t.Setenv("A_TOKEN", "tok-1234") // the beginning of the next
+	t.Setenv("A_TOKEN", "tok-1234") // the value of MY_APP_TOKEN begins with this value
 	t.Setenv("MY_APP_TOKEN", "tok-12345678")
 	t.Setenv("DB_PASSWD", "correct \"horse\"")
 	t.Setenv("HOME_KEY", t.TempDir()) // a file name is not a secret

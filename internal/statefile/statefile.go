@@ -30,8 +30,8 @@ type Dir struct {
 }
 
 // Open creates the directory if it does not exist, and locks it. command is the name of the search in errors. made
-// lists the files that the search creates there besides its state. Open returns an error if another process has the
-// lock, or if the directory has other files and no lock file.
+// lists the files and directories that the search creates there besides its state. Open returns an error if another
+// process has the lock, or if the directory contains files but no lock file.
 func Open(path, command string, made ...string) (*Dir, error) {
 	fail := func(err error, hint string) (*Dir, error) {
 		return nil, &iotax.Error{Op: "open state of " + command, On: path, Err: err, Hint: hint}

@@ -53,8 +53,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// A search does not remove files that it did not make: it refuses a directory that has any, and keeps those that appear
-// later.
+// A search does not remove files that it did not make: it refuses a directory that contains such files, and keeps
+// files that appear later.
 func TestOtherFiles(t *testing.T) {
 	path := t.TempDir()
 	own := filepath.Join(path, "thesis")

@@ -113,7 +113,7 @@ func TestBinsMatter(t *testing.T) {
 	m := modelNamed(t, "L1 narrow 0.003")
 	w := newWork()
 	naive, ours := 0, 0
-	const studies, lnRho = 300, .004 // lnRho is at most half the width of a bin
+	const studies, lnRho = 300, .004 // lnRho is at most about half the width of a bin
 	for i := range studies {
 		w.begin(m, 5, i, lnRho)
 		w.quantile, w.ios = .5, 3000

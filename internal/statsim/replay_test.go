@@ -29,8 +29,8 @@ func record(t *testing.T, trials []*iotax.Trial) *Recording {
 	return rec
 }
 
-// The intervals of a replay cover the ratio of the recording. If the setup drifts, those of back-to-back studies do
-// not.
+// The intervals of a replay cover the ratio of the recording. If the setup drifts, the intervals of back-to-back studies
+// do not cover it.
 func TestReplay(t *testing.T) {
 	drift := &Model{Name: "drift", Sigma: .01, Drift: math.Log(.5) / 1000}
 	for _, m := range []*Model{{Name: "quiet", Sigma: .02}, drift} {

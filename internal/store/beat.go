@@ -20,7 +20,7 @@ type Silence map[string]time.Duration
 // Shared reports whether several hosts can use the store. Only a shared store records beats.
 func (s *Store) Shared() bool { return s.drv.beat() != "" }
 
-// Beat records that runner, a name without spaces, is measuring the run `id`. known is false if the store does not
+// Beat records that `runner`, a name without spaces, is measuring the run `id`. `known` is false if the store does not
 // contain the run, or on an error. If the store is not shared, Beat does nothing and returns true. Unlike the methods
 // that save results, Beat has a deadline and stops when ctx is done, because the server may be unreachable.
 func (s *Store) Beat(ctx context.Context, id, runner string) (known bool, err error) {

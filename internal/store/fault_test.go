@@ -397,7 +397,7 @@ func TestLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback()
-	// Results of a run wait longer than the commands of a user.
+	// Saving the results of a run waits longer for the lock than the commands of a user do.
 	for what, c := range map[string]struct {
 		write func() error
 		wait  time.Duration

@@ -36,7 +36,7 @@ const (
 	ByStart  Order = ""       // newest first
 	ByName   Order = "name"   // from a to z
 	ByStatus Order = "status" // from a to z
-	ByTook   Order = "took"   // runs that have not ended first, then the longest
+	ByTook   Order = "took"   // first the runs that have not ended, then the others, longest first
 )
 
 // A Summary describes a run in a list.

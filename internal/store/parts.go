@@ -115,7 +115,8 @@ func (s *shared) fill(t *iotax.Trial, at spot, facts, findings []byte) (err erro
 	return err
 }
 
-// one returns the cached value for b, or calls make and caches its result. It clears a cache that has become too large.
+// one returns the cached value for b, or calls `make` and caches its result. It clears a cache that has become too
+// large.
 func one[T any](known *map[string]T, b []byte, make func() (T, error)) (T, error) {
 	if v, ok := (*known)[string(b)]; ok {
 		return v, nil

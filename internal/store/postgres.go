@@ -110,7 +110,7 @@ func (d *postgresDriver) alone(ctx context.Context, db *sql.DB, change func(prep
 }
 
 // makeSchema creates the schema for the tables if it is missing. CREATE SCHEMA IF NOT EXISTS would need the privilege
-// to create schemas even if this one exists.
+// to create schemas even if the schema exists.
 func (d *postgresDriver) makeSchema(ctx context.Context, conn *sql.Conn) error {
 	var there bool
 	if err := conn.QueryRowContext(ctx, `SELECT current_schema() IS NOT NULL`).Scan(&there); err != nil || there {

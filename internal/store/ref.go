@@ -11,8 +11,8 @@ import (
 	"iotax"
 )
 
-// back splits a reference such as "latest~2" into "latest" and 2. If ref does not end in "~N", from is ref and ok is
-// false.
+// back splits a reference such as "latest~2" into "latest" and 2. If `ref` does not end in "~N", `from` is `ref` and
+// `ok` is false.
 func back(ref string) (from string, n int, ok bool) {
 	i := strings.LastIndexByte(ref, '~')
 	if i <= 0 {

@@ -26,8 +26,9 @@ type migrant interface {
 	schema() (kind string, dialect goose.Dialect, on, another string)
 	// version returns the number of the last applied migration, or 0 if the database has no tables of iotax.
 	version(ctx context.Context, db *sql.DB) (int, error)
-	// alone calls change while no other process can change the schema. Unless another process has already migrated,
-	// change calls prepare, which prepares a database of the given version for the next migration.
+	// alone calls `change` while it holds a lock that prevents other processes from migrating. It passes a function
+	// `prepare` to it. `change` calls `prepare` with the version of the database before it migrates, unless another process
+	// has already migrated it.
 	alone(ctx context.Context, db *sql.DB, change func(prepare func(version int) error) error) error
 }
 

@@ -18,7 +18,7 @@ type Part struct {
 
 // SavePart saves the part of a run that one of several processes measures. The first process creates the run. SavePart
 // also updates the run to the result of `merge`, which gets the parts saved so far in the order of Index. If there are
-// many parts, only some calls do this. SavePart returns an error if another part has a different plan or number of
+// many parts, only some calls update the run. SavePart returns an error if another part has a different plan or number of
 // shards, or if a single process already measures the run.
 func (s *Store) SavePart(ctx context.Context, part *iotax.Run, p Part, merge func(parts []*iotax.Run) *iotax.Run) error {
 	if err := checkID(part.ID); err != nil {

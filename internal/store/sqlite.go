@@ -30,7 +30,7 @@ const applicationID = 0x696f7478
 var patience = 10 * time.Second
 
 // savePatience is the time limit for waiting to save results of a run, and for any write in PostgreSQL. It is longer
-// than the removal of a large run, because a run ends if its results cannot be saved. Only tests change it.
+// than the removal of a large run takes, because a run ends if its results cannot be saved. Only tests change it.
 var savePatience = 5 * time.Minute
 
 // sqliteDriver stores runs in a SQLite file.

@@ -39,7 +39,8 @@ type Store struct {
 	drv driver
 	on  string // name of the store in errors and String
 
-	// SQLite allows one writer at a time, and others must poll. Writers within this process wait for this lock instead.
+	// SQLite allows one writer at a time, and other writers must poll. Writers within this process wait for this lock
+	// instead.
 	writing sync.Mutex
 
 	settle func(*iotax.Run, Pulse) // see Settle; may be nil
@@ -167,12 +168,13 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// write runs fn in one transaction. It ignores the cancellation of ctx, and waits for other writers for patience.
+// write runs fn in one transaction. It ignores the cancellation of ctx. The limit for waiting for other writers is
+// patience.
 func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	return s.writeWithin(ctx, patience, op, fn)
 }
 
-// save is like write, but waits for savePatience.
+// save is like write, but with the limit savePatience.
 func (s *Store) save(ctx context.Context, op string, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	return s.writeWithin(ctx, savePatience, op, fn)
 }
@@ -398,7 +400,7 @@ func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) (hear
 		return heard, spot{run: r.ID}.scanned(err)
 	}
 	at := spot{run: r.ID}
-	// Continue after a damaged column: Remove needs the others to decide whether the run is still running.
+	// Continue after a damaged column: Remove needs the other columns to decide whether the run is still running.
 	r.Seed, err = parseSeed(seed)
 	errs := []error{at.damaged("seed", err)}
 	r.Start, err = parseTime(start)
@@ -748,7 +750,7 @@ func (s *Store) blob(ctx context.Context, ref string, seq int, kind string) ([]b
 	return raw, err
 }
 
-// Claim lets runner take over the run `id`: it passes the run to f, saves the changes that f makes, and returns the
+// Claim lets `runner` take over the run `id`: it passes the run to f, saves the changes that f makes, and returns the
 // run. No other process can change the run meanwhile. If f returns an error, Claim changes nothing and returns that
 // error.
 func (s *Store) Claim(ctx context.Context, id, runner string, f func(*iotax.Run, Pulse) error) (*iotax.Run, error) {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Size returns the size of the terminal behind w. If w is not a terminal, columns is fallback and rows is 0.
+// Size returns the size of the terminal behind w. If w is not a terminal, it returns `fallback` columns and 0 rows.
 func Size(w io.Writer, fallback int) (columns, rows int) {
 	if f, ok := w.(*os.File); ok {
 		if n, rows, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
@@ -40,8 +40,9 @@ func Color(w io.Writer) bool {
 	return Is(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// Hanging returns lead followed by text. It wraps text at columns, but leaves it at least 20 columns, and indents the
-// other lines to the start of text. If columns is 0, it does not wrap.
+// Hanging returns lead followed by text. It wraps text so that lines have at most `columns` columns, but leaves at
+// least 20 columns for text. It indents the lines after the first to the start of text. If columns is 0, it does not
+// wrap.
 func Hanging(lead, text string, columns int) string {
 	n := ansi.StringWidth(lead)
 	if columns > 0 {

@@ -41,7 +41,7 @@ type ChangeExport struct {
 	Run      string       `json:"run"` // the first run of the new level
 	Before   string       `json:"before"`
 	P        float64      `json:"p"`
-	Estimate iotax.Number `json:"estimate"` // new level / old level, or its inverse if lower is better
+	Estimate iotax.Number `json:"estimate"` // new level / old level, or its inverse if lower values in the trend are better
 	Lo       iotax.Number `json:"lo"`
 	Hi       iotax.Number `json:"hi"`
 	Verdict  stat.Verdict `json:"verdict"`

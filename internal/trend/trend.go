@@ -65,7 +65,7 @@ type Dot struct {
 type Change struct {
 	Before, After int // indexes into Dots
 	P             float64
-	Ratio         stat.Interval // new level / old level, or its inverse if lower is better
+	Ratio         stat.Interval // new level / old level, or its inverse if lower values in the trend are better
 	Verdict       stat.Verdict
 	differences   []compare.Difference
 }

@@ -39,7 +39,7 @@ func TestTrendWithinADay(t *testing.T) {
 	}
 }
 
-// followed returns the trend of guest over two runs of the cells. change modifies the older one.
+// followed returns the trend of guest over two runs with the same three cells. `change` modifies the older run.
 func followed(by string, change func(*iotax.Run, []*iotax.Trial)) *Trend {
 	d := &Trend{Options: Options{By: by}}
 	var all []point
@@ -55,8 +55,8 @@ func followed(by string, change func(*iotax.Run, []*iotax.Trial)) *Trend {
 	return d
 }
 
-// A ratio takes part only if it is a ratio to the same target as in the newest run, with the same work there, and if
-// the number of that target is valid.
+// The trend excludes an older ratio unless it has the same reference target as the newest ratio, the reference did the
+// same work, and the value of the reference is valid.
 func TestReferenceOfARatio(t *testing.T) {
 	condemn := func(target string) func(*iotax.Run, []*iotax.Trial) {
 		return func(_ *iotax.Run, trials []*iotax.Trial) {
@@ -79,7 +79,7 @@ func TestReferenceOfARatio(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*iotax.Run, []*iotax.Trial)
-		ratio  string // why the older ratio takes no part
+		ratio  string // why the trend excludes the older ratio
 		value  string
 	}{
 		{"same", func(*iotax.Run, []*iotax.Trial) {}, "", ""},
@@ -105,7 +105,7 @@ func TestReferenceOfARatio(t *testing.T) {
 	}
 }
 
-// A metric that is neither better high nor low has no verdict, also by its ratio.
+// Changes of a metric for which neither more nor less is better are not ranked, even if the trend shows ratios.
 func TestNoVerdictWithoutADirection(t *testing.T) {
 	d := stepped(t, "", func(i int) []reporttest.CellSpec {
 		return []reporttest.CellSpec{{Target: "a", Workload: "w", Values: map[string]float64{"retransmits": 10}},
@@ -144,7 +144,7 @@ func stepped(t *testing.T, by string, cells func(run int) []reporttest.CellSpec)
 	return d
 }
 
-// A step of a percentile within the bins of its histogram is no change of the value beyond the error of the bins.
+// If a percentile steps by less than the error of its histogram's bins, the interval of the change contains 1.
 func TestTrendOfBins(t *testing.T) {
 	for _, by := range []string{ByValue, ByRatio} {
 		d := stepped(t, by, func(i int) []reporttest.CellSpec {

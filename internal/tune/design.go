@@ -25,7 +25,7 @@ func (c Combo) changed() (n int) {
 	return n
 }
 
-// after reports whether c changes one factor more than o and is otherwise equal.
+// after reports whether c changes exactly one factor that o leaves at its present value, and otherwise equals o.
 func (c Combo) after(o Combo) bool {
 	n := 0
 	for f := range c {
@@ -214,8 +214,8 @@ func (s space) regular() [][]int {
 	}
 }
 
-// masks chooses the masks of the factors from the 2^m − 1 possible ones, in the given order of factors. ok is false
-// if there are too few.
+// masks chooses the masks of the factors from the 2^m − 1 possible ones, in the given order of factors. ok is false if
+// there are too few masks.
 func (s space) masks(order []int, m int) (masks [][]int, ok bool) {
 	taken := make([]bool, 1<<m)
 	masks = make([][]int, len(s))

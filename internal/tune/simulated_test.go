@@ -128,8 +128,8 @@ func normal(random *rand.Rand, sd float64) func() float64 {
 	return func() float64 { return sd * random.NormFloat64() }
 }
 
-// onlyCache makes option g an invalid improvement: it doubles every result, and Measure reports that a cache served
-// it.
+// onlyCache makes option g an invalid improvement: g doubles every result, and Measure reports that a cache served the
+// I/O.
 func onlyCache(gain func(Combo) float64) (func(Combo) float64, func(Combo) Wrong) {
 	return func(c Combo) float64 {
 			if c[6] > 0 {

@@ -43,7 +43,7 @@ type Row struct {
 type Wrong string
 
 const (
-	Cached Wrong = "cached" // a cache served the I/O, not the device
+	Cached Wrong = "cached" // a cache, not the device, served the I/O
 	Weaker Wrong = "weaker" // a flush guarantees less than with the present combination
 	Failed Wrong = "failed" // the combination could not be measured
 )
@@ -321,7 +321,7 @@ func (s *Search) finalists(combos []Combo, d [][]float64) (final []Combo, many b
 	active, worse := map[int]bool{}, map[int]bool{}
 	sweep := make(Combo, len(s.space))
 	best := make([]float64, len(s.space))
-	extra := 0.0 // estimated gain of the inactive factors in the sweep
+	extra := 0.0 // estimated gain of the inactive factors in the combination `sweep`
 	for i, m := range mains {
 		half := t * math.Sqrt(variance*f.factors[i])
 		e := f.effects[i]
@@ -412,7 +412,7 @@ func (s *Search) hidden(combos []Combo, y []float64, variance float64, df int, a
 				if active[f] && active[g] {
 					continue
 				}
-				parents := 0 // number of factors with an effect; decides between interactions that fit equally well
+				parents := 0 // how many of the two factors have an effect; decides between interactions that fit equally well
 				for _, x := range []int{f, g} {
 					if active[x] || worse[x] {
 						parents++
@@ -464,8 +464,8 @@ type contest struct {
 // to be the best, except the present combination.
 func (s *Search) final(ctx context.Context, combos []Combo, drop bool) error {
 	n := len(combos)
-	// The best finalist is compared with each of the others in both directions. The test remains valid after any number
-	// of interim analyses.
+	// The choice is wrong only if a comparison of the truly best finalist with one of the n−1 others is wrong, in either
+	// direction. Alpha is therefore divided by 2(n−1). The test remains valid after any number of interim analyses.
 	c := &contest{combos, make([][]float64, n), make([]bool, n), make([]bool, n), s.Margin, Alpha / float64(2*max(1, n-1))}
 	s.result.Best = combos[0]
 	measured := 0

@@ -218,7 +218,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	if err != nil {
 		return own, err
 	}
-	// The store gets the keys from its environment, and the workload from a file that only its owner can read.
+	// The store gets the keys from its environment. The workload reads them from a file that only its owner can read.
 	work, err := os.MkdirTemp(b.env.WorkDir, "iotax-s3-")
 	if err != nil {
 		return fail(err, "")

@@ -18,8 +18,8 @@ const (
 	slow  = 5 * time.Minute  // for a call that may wait for a device: mkfs, rm -rf, umount
 )
 
-// on calls a function on m with the time limit d. If m is not this host, on adds m's name to an *iotax.Error that the
-// function returns, unless the name is already there.
+// on calls a function on m with the time limit d. If the function returns an *iotax.Error, and m is not this host, `on`
+// adds the name of m to the error, unless the error already ends with the name.
 func on[In, Out any](ctx context.Context, d time.Duration, call func(context.Context, iotax.Machine, In) (Out, error), m iotax.Machine, in In) (Out, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer from %v within %v: %w", m, d, context.DeadlineExceeded))
 	defer cancel()
@@ -71,7 +71,7 @@ func needRoot(op, on string) error {
 		Hint: "let the user there be root, or give it sudo without a password"}
 }
 
-// withOutput returns the standard error output of a failed command as an error, or err if there is none.
+// withOutput returns the standard error output of a failed command as an error, or err if there is no such output.
 func withOutput(err error) error {
 	var e *iotax.ExitError
 	if errors.As(err, &e) {
@@ -82,8 +82,8 @@ func withOutput(err error) error {
 	return err
 }
 
-// says reports whether err, or the standard error output of a failed command, contains `text`, which is in lower case.
-// It ignores the case of err.
+// says reports whether err, or the standard error output of a failed command, contains `text` in upper or lower case.
+// The argument `text` must be in lower case.
 func says(err error, text string) bool {
 	return err != nil && strings.Contains(strings.ToLower(withOutput(err).Error()), text)
 }

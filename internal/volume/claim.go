@@ -69,7 +69,8 @@ func (s *ClaimSpec) Device() string {
 	return strings.TrimSuffix("/dev/claim-"+cmp.Or(s.Class, s.Name), "-")
 }
 
-// leastClaim is the smallest size of a claim in bytes. Some provisioners refuse smaller claims.
+// leastClaim is the minimum of the size that iotax chooses for a claim, in bytes. Some provisioners refuse smaller
+// claims.
 const leastClaim = 1 << 30
 
 func prepareClaim(_ context.Context, s *ClaimSpec, e Env) (iotax.Volume, error) {
@@ -94,8 +95,8 @@ func (c *claim) Caps() iotax.VolumeCaps {
 // Attach makes a directory on the file system that is mounted in the pod, or checks the raw device as for a `device:`
 // target.
 func (c *claim) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
-	// An existing claim may contain another user's files. Its directory gets the same checks as a `dir:` target with
-	// `network: true`.
+	// An existing claim may contain another user's files. The directory where the claim is mounted gets the same checks
+	// as a `dir:` target with `network: true`.
 	var inner iotax.Volume = &dir{want: "/mnt/" + c.tag, need: c.env.Need, users: c.spec.Name != "", network: true}
 	if path := c.spec.Device(); path != "" {
 		inner = &device{path: path, destroy: slices.Contains(c.env.Destroy, path), note: c.env.Note}

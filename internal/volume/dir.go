@@ -88,13 +88,13 @@ func guardedDir(m iotax.Machine, in string, need int64, network, create bool) *d
 	return &dir{want: in, need: need, users: true, own: true, network: network, create: create}
 }
 
-// A dir makes one new directory inside want, and the missing levels of want.
+// A dir makes one new directory inside the path `want`, and the missing levels of that path.
 type dir struct {
 	life
 	want string
 	need int64
 
-	own     bool // want is on the machine's own storage, not on a volume that iotax attached
+	own     bool // `want` is on the machine's own storage, not on a volume that iotax attached
 	users   bool // the user named the directory, so it must be checked
 	network bool // a network file system is permitted
 	create  bool // make the directory that the user named
@@ -102,7 +102,7 @@ type dir struct {
 }
 
 // marker is the name of a file that makeOwn writes into its directory. The file contains a random token and the label
-// of the run. removeOwn removes a directory that is not empty only if this text matches.
+// of the run. removeOwn does not remove a nonempty directory whose marker contains another text or is missing.
 const marker = leftover.Marker
 
 const useDir = "use directory"

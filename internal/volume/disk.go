@@ -139,9 +139,9 @@ func serveFrom(op string, e Env, of string) (string, error) {
 	return strings.TrimSuffix(e.Of.Path, "/"), nil
 }
 
-// prepareDisk makes the image, unless the target below is an NBD export. It fills the image of a raw device
-// (filesystem: none), because the first write to a sparse or unwritten block is slower than later writes. On a file
-// system, the test files are written once before the first trial.
+// prepareDisk makes the image, unless the disk is an NBD export. It fills the image of a raw device (filesystem: none),
+// because the first write to a sparse or unwritten block is slower than later writes. On a file system, iotax writes the
+// test files once before the first trial.
 func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err error) {
 	if _, ro := sealed[s.Filesystem]; ro {
 		return prepareSealed(ctx, s, e)
@@ -212,7 +212,7 @@ func (d *disk) onExport() error {
 	return nil
 }
 
-// writing returns the time limit for writing n bytes: slow, plus the time that 10 MiB/s would take.
+// writing returns the time limit for writing n bytes: the constant `slow`, plus 1 s for every 10 MiB.
 func writing(n int64) time.Duration { return slow + time.Duration(n/(10<<20))*time.Second }
 
 // hasSpace returns an error if n bytes and the space reserve do not fit into a directory of the host.

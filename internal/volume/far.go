@@ -41,8 +41,8 @@ func addressFor(op string, server, m iotax.Machine, given string) (string, error
 	return s.Address, nil
 }
 
-// alone reports whether no other user works on m, as in a container. Then directories are not checked for their owners
-// and permissions.
+// alone reports whether no other user works on m, as in a container. If so, iotax does not check the owners and
+// permissions of directories.
 func alone(m iotax.Machine) bool {
 	c := m.Caps()
 	return c.Alone || c.Local && os.Getenv(iotax.AloneVariable) != ""
@@ -51,8 +51,8 @@ func alone(m iotax.Machine) bool {
 // homeOf returns the default directory for files on m.
 func homeOf(m iotax.Machine) string { return cmp.Or(m.Caps().Home, "/var/tmp") }
 
-// linkFacts adds the server's name to facts and, unless m uses the loopback interface or a Unix socket, the lowest
-// known rate of both machines' links.
+// linkFacts adds the server's name to facts. Unless m uses the loopback interface or a Unix socket, it also adds the
+// lowest known link rate of the two machines.
 func linkFacts(facts map[string]string, server, m iotax.Machine, address string) {
 	facts["served.by"] = server.String()
 	if address == "127.0.0.1" || address == "" {
@@ -89,8 +89,8 @@ func serveOnPort(asked int, start func(port int) (*server, error)) (s *server, p
 // readyTime is the time limit for the start of a server. It allows for a busy host.
 const readyTime = time.Minute
 
-// await polls ready until it returns true. It returns an error if the server ends first. If ctx is done or readyTime
-// has passed, it stops the server and returns an error.
+// await calls `ready` until the result is true. It returns an error if the server ends first. If ctx is done or
+// readyTime has passed, await stops the server and returns an error.
 func (s *server) await(ctx context.Context, ready func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTime, fmt.Errorf("%s did not serve within %v", s.name, readyTime))
 	defer cancel()

@@ -203,8 +203,8 @@ func (p pod) Run(ctx context.Context, c *iotax.Cmd) error {
 	return p.Machine.Run(ctx, &in)
 }
 
-// In a pod, the guard detects the signature of a node's device. It also detects another loop device on the same file,
-// although the file is not visible.
+// In a pod, the guard detects the signature on a loop device of the node. It also detects another loop device with the
+// same backing file, although that file is not visible in the pod.
 func TestGuardInPod(t *testing.T) {
 	dev := loop(t, 24<<20)
 	file := script(t, `losetup -n -O BACK-FILE "$1"`, dev)
@@ -327,7 +327,8 @@ func (o otherSys) Run(ctx context.Context, c *iotax.Cmd) error {
 	return o.Machine.Run(ctx, &in)
 }
 
-// A device is refused if it, or one of its partitions, is part of another device or built on one.
+// A device is refused if the device or one of its partitions is part of another device, or if it is built on another
+// device.
 func TestGuardRelations(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to bind a directory over /sys/dev/block")

@@ -132,8 +132,8 @@ func fill(ctx context.Context, f *os.File, data io.Reader, n int64) error {
 // A newFilesystem describes a file system to make on the device or file Path.
 type newFilesystem struct{ Type, Path string }
 
-// mkfs maps file systems to the programs that make them, and to their packages. ext4's inode tables are initialized
-// now, because lazy initialization would continue during the first trials. On small disks, mkfs.ext4 would choose
+// mkfs maps file systems to the programs that make them, and to their packages. mkfs.ext4 must initialize the inode
+// tables, because lazy initialization would continue during the first trials. On small disks, mkfs.ext4 would choose
 // blocks of 1 KiB, so that 4 KiB of a file could straddle two blocks of the host's file system. The options also
 // disable discards, so that the image's blocks stay allocated.
 var mkfs = map[string]struct {

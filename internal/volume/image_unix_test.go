@@ -14,7 +14,8 @@ import (
 // blocks returns the allocated size of a file, in bytes.
 func blocks(st fs.FileInfo) int64 { return int64(st.Sys().(*syscall.Stat_t).Blocks) * 512 }
 
-// preallocation determines whether the blocks of an image are allocated. The image of a bare disk contains random data.
+// preallocation determines whether the blocks of an image are allocated. The image of a disk without a file system
+// contains random data.
 func TestImages(t *testing.T) {
 	of := hostDir(t)
 	for _, c := range []struct {

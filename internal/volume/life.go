@@ -14,10 +14,10 @@ type life struct {
 	made     undo // undo steps that Close runs, after those of Detach
 	found    []iotax.Finding
 	server   *server // nil without a server
-	serves   string  // the server's name in findings; "" omits the finding for its end
+	serves   string  // the server's name in the finding about its end; "" disables this finding
 }
 
-// Caps leaves Processes nil if the volume has no server, because iotax would call the function often.
+// Caps leaves Processes nil if the volume has no server, because iotax calls a Processes function often.
 func (l *life) Caps() iotax.VolumeCaps {
 	c := iotax.VolumeCaps{Findings: l.findings}
 	if l.server != nil {

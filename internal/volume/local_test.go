@@ -105,8 +105,8 @@ func TestDir(t *testing.T) {
 	}
 }
 
-// Detach does not remove the files of a file system that is mounted in the directory, even if its path contains a
-// blank.
+// Detach does not remove the files of a file system that is mounted in the directory, even if the path of the directory
+// contains a blank.
 func TestDirWithMount(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to mount a tmpfs")
@@ -265,7 +265,7 @@ func TestDirRefuses(t *testing.T) {
 }
 
 // elsewhere presents this host as another machine. Its agent runs in this process, so that changes of the variable
-// `kernel` affect it.
+// `kernel` affect the agent.
 type elsewhere struct{ iotax.Machine }
 
 // inProcess is elsewhere's link to its agent, which runs in this process.
@@ -316,7 +316,7 @@ func TestDirOnNetwork(t *testing.T) {
 				t.Error(err)
 			}
 
-			// The mount point itself needs no key, but a directory below it does.
+			// Attach accepts the mount point itself without `network: true`, but not a directory below it.
 			point, err := os.MkdirTemp(base, "mount-")
 			if err != nil {
 				t.Fatal(err)
@@ -357,7 +357,8 @@ func TestNetworked(t *testing.T) {
 	}
 }
 
-// A user who may write to the parent directory could replace the directory that iotax made. Guard detects that.
+// A user who may write to the parent directory could replace the directory that iotax made. Guard detects a replaced
+// directory.
 func TestDirSwapped(t *testing.T) {
 	for _, name := range []string{"by inode", "by marker"} {
 		t.Run(name, func(t *testing.T) {
@@ -716,7 +717,7 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// A second try to start a server does not take the process ID of the first.
+// A second attempt to start a server ignores the process ID that the first attempt left in the file.
 func TestServerIgnoresOldPID(t *testing.T) {
 	at := t.TempDir() + "/pid"
 	if err := os.WriteFile(at, []byte("1\n"), 0o600); err != nil {
@@ -734,7 +735,7 @@ func TestServerIgnoresOldPID(t *testing.T) {
 	}
 }
 
-// After a step that took all the time, the other steps still run.
+// If a step takes until the deadline, the remaining steps still run.
 func TestUndoAfterSlowStep(t *testing.T) {
 	var u undo
 	u.push(func(ctx context.Context) error { return ctx.Err() })

@@ -20,7 +20,7 @@ import (
 type mounting struct {
 	Type, Source, Point, Options string
 
-	KeepOwner bool // of the root directory: others made the file system, or it cannot be written
+	KeepOwner bool // do not change the owner of the root directory: iotax did not make the file system, or it is read-only
 }
 
 var (
@@ -104,7 +104,7 @@ func unmountHere(ctx context.Context, x mounting) (lazily string, err error) {
 		lazily = err.Error()
 		break
 	}
-	if err := syscall.Rmdir(x.Point); errors.Is(err, syscall.EBUSY) { // it also fails if it is not empty, or does not exist
+	if err := syscall.Rmdir(x.Point); errors.Is(err, syscall.EBUSY) { // another error means that the directory is not empty or does not exist
 		return lazily, &iotax.Error{Op: "unmount", On: x.Point, Err: errors.New("something else is mounted there"), Hint: "look at it: findmnt " + iotax.Quote(x.Point)}
 	}
 	return lazily, nil
@@ -123,8 +123,8 @@ func (l *life) rootDir(ctx context.Context, m iotax.Machine, base string) (strin
 }
 
 // mountPoint returns the mount point and the source name for a file system of the run on m. On this host, the mount
-// point is in the run's directory, if there is one. Otherwise, it is in a new directory whose marker file contains the
-// run's label.
+// point is in the run's work directory, if the run has one. Otherwise, the mount point is in a new directory whose
+// marker file contains the run's label.
 func (l *life) mountPoint(ctx context.Context, m iotax.Machine) (point, source string, err error) {
 	source = "iotax-" + l.env.ID
 	if iotax.IsLocal(m) && l.env.WorkDir != "" {

@@ -270,7 +270,7 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 	return p, nil
 }
 
-// An nbdDevice is a kernel device that is attached to an export.
+// An nbdDevice is a kernel device that iotax attaches to an export.
 type nbdDevice struct {
 	Args     []string // arguments of nbd-client: the server and the export
 	ReadOnly bool     // neither the kernel nor udev may write to the device

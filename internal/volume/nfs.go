@@ -112,8 +112,8 @@ func (s *NFSSpec) Validate() error {
 	return errors.Join(errs...)
 }
 
-// options returns the mount options. By default, I/O fails with ETIMEDOUT if the server does not answer for three times
-// 30 s. With hard, the default of mount, every process that uses the mount would hang.
+// options returns the mount options. By default, I/O fails with ETIMEDOUT if the server does not answer for 90 s. With
+// the option "hard", the default of mount(8), every process that uses the mount would hang.
 func (s *NFSSpec) options(host, client string, port int) string {
 	proto := "tcp"
 	if strings.Contains(host, ":") {
@@ -187,8 +187,8 @@ func workDir(e Env, what string, made *undo) (string, error) {
 	return dir, newHostDir(made, "make", dir, 0o700)
 }
 
-// scratch returns a new path in the work directory, or on the measured target. A calibration within a run has the same
-// work directory and the same IDs.
+// scratch returns a new path in the work directory, or on the measured target. The path has a random suffix, because a
+// calibration within a run has the same work directory and the same IDs.
 func (e Env) scratch(what string) string {
 	return filepath.ToSlash(filepath.Join(cmp.Or(e.WorkDir, e.Of.Path), what+"-"+e.ID+"-"+randomHex(3)))
 }

@@ -89,7 +89,7 @@ var (
 	oursDevice = []string{"driver", "id", "drive", "bus", "serial", "iothread", "num-queues", "num_queues", "max_ioqpairs", "queue-size", "virtqueue_size", "config-wce", "write-cache"}
 )
 
-// checkOptions calls refuse for options that are invalid, that exclude each other, or that the disk does not support.
+// checkOptions calls `refuse` for options that are invalid, that exclude each other, or that the disk does not support.
 func (s *DiskSpec) checkOptions(refuse func(field, msg, hint string)) {
 	for _, o := range s.options() {
 		switch {

@@ -14,8 +14,8 @@ import (
 
 // sealed maps each read-only file system to the tool that makes its image on the host.
 //
-// mksquashfs does not compress large files, because it would spend most of its time on their data, which is
-// incompressible unless it comes from a Tree.
+// The arguments of mksquashfs exclude files of more than 8 MiB from compression. mksquashfs would spend most of its time
+// on these files, and their data is incompressible, except in copies of an iotax.File.Tree.
 var sealed = map[string]struct {
 	tool, pkg string
 	args      func(files, image string) []string

@@ -152,7 +152,8 @@ func TestSameIDs(t *testing.T) {
 	}
 }
 
-// If the guest has ended, Detach reports what it could not undo there. Close still removes the files on the host.
+// If the guest has ended, the error of Detach names the mount and the directory that remain in the guest. Close still
+// removes the files on the host.
 func TestDetachFromDeadGuest(t *testing.T) {
 	ownDisk(t)
 	of := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
@@ -369,7 +370,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Kinds with keys have a doc. Those that do not consist of other targets also have a short form.
+// A kind whose spec has keys has a doc. If its targets do not consist of other targets, the kind also has a short form.
 func TestKinds(t *testing.T) {
 	var names []string
 	for _, k := range PlanKinds() {

@@ -44,8 +44,9 @@ func needs(t *testing.T, programs ...string) {
 	}
 }
 
-// TestServed mounts volumes of servers on this host in a guest, does I/O on them, and detaches them. It also kills an
-// NFS and an sshfs server during I/O. The same guest mounts read-only disks and file systems in memory.
+// TestServed mounts volumes in a guest, does I/O on them, and detaches them. Servers on this host provide these
+// volumes. The test also kills an NFS and an sshfs server during I/O. The same guest mounts read-only disks and file
+// systems in memory.
 func TestServed(t *testing.T) {
 	long.Test(t)
 	needs(t, "ganesha.nfsd", "sshfs", "mksquashfs", "mkfs.erofs")
@@ -576,7 +577,7 @@ func TestSSHFS(t *testing.T) {
 	}
 }
 
-// The SFTP server refuses requests for a file outside of the directory. Here, the server follows a link to it.
+// The SFTP server cannot access files outside of the directory, even through a symbolic link.
 func TestSSHFSIsConfined(t *testing.T) {
 	needs(t, "sshfs")
 	outside := filepath.Join(t.TempDir(), "secret")
@@ -614,7 +615,8 @@ func TestSSHFSIsConfined(t *testing.T) {
 	}
 }
 
-// A client on an unprivileged port, as of another user of this host, cannot use an export that this host mounts.
+// A client on an unprivileged port, such as a program of another user of this host, cannot use an export that this host
+// mounts.
 func TestNFSNeedsPrivilegedPort(t *testing.T) {
 	needs(t, "ganesha.nfsd")
 	v, err := Prepare(t.Context(), plan.Target{Name: "export", On: plan.Host, Kind: "nfs", Spec: nfsSpec(func(*NFSSpec) {})}, Env{Host: here, ID: "t0", Of: hostDir(t), WorkDir: t.TempDir()})

@@ -17,7 +17,7 @@ import (
 
 // A server is a program that serves a volume from the machine `host`.
 type server struct {
-	name string // base name of the program, under which processes returns its ID
+	name string // base name of the program, and the key of its ID in the result of `processes`
 	host iotax.Machine
 	pid  int
 
@@ -31,7 +31,7 @@ type server struct {
 // startServer starts args on host. It returns when the file `at` contains the process ID, when the program ends, or
 // when ctx is done.
 func startServer(ctx context.Context, host iotax.Machine, at string, env []string, args ...string) (*server, error) {
-	// Empty the file, because it contains an ID if an earlier try found its port taken.
+	// Empty the file: it contains a process ID if an earlier attempt failed because its port was in use.
 	if err := agent.Put(ctx, host, strings.NewReader(""), at, 0o600); err != nil {
 		return nil, err
 	}
@@ -54,8 +54,8 @@ func startServer(ctx context.Context, host iotax.Machine, at string, env []strin
 	}
 }
 
-// newServer calls run in a goroutine and returns the server, which is alive until run returns. stop cancels run's
-// context.
+// newServer calls `run` in a goroutine and returns the server, which is alive until `run` returns. The method `stop`
+// cancels the context of `run`.
 func newServer(ctx context.Context, host iotax.Machine, name string, run func(context.Context) error) *server {
 	s := &server{name: path.Base(name), host: host, done: make(chan struct{})}
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// undoTime is the time limit of undo.run for the steps after its context is done.
+// undoTime is the time that undo.run allows for the remaining steps when its context is done.
 const undoTime = 30 * time.Second
 
 // An undo is a stack of steps that undo actions. Push a step before its action, so that an interrupted action is

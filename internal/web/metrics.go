@@ -30,7 +30,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	for _, run := range all {
 		if (run.Status == iotax.Done || run.Status == iotax.Incomplete) && !seen[run.Name] {
 			seen[run.Name] = true
-			ids, versions = append(ids, run.ID), append(versions, run.ID+" "+run.End.String()) // an incomplete run may be resumed
+			ids, versions = append(ids, run.ID), append(versions, run.ID+" "+run.End.String()) // a resumed run gets a new End
 		}
 	}
 	s.scraped.Lock()

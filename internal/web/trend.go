@@ -59,7 +59,7 @@ func (s *Server) trends(w http.ResponseWriter, r *http.Request) error {
 		for _, c := range cells {
 			with[c] = true
 		}
-		cells = slices.DeleteFunc(own, func(c store.Cell) bool { return !with[c] }) // a workload may run on some targets only
+		cells = slices.DeleteFunc(own, func(c store.Cell) bool { return !with[c] }) // omit pairs without trials
 	}
 	words := strings.Fields(strings.ToLower(v.Text))
 	for _, c := range cells {

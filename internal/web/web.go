@@ -162,7 +162,7 @@ func Listen(ctx context.Context, address, token string) (net.Listener, error) {
 // patience is the time that open requests get to finish when the server stops.
 const patience = 5 * time.Second
 
-// Serve answers requests on l until ctx is done. It then waits up to patience for open requests, and closes the
+// Serve answers requests on l until ctx is done. It then waits up to 5 s (`patience`) for open requests, and closes the
 // remaining connections. It returns an error if it can no longer accept connections, or cannot close them.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if a, ok := l.Addr().(*net.TCPAddr); ok {

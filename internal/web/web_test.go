@@ -162,8 +162,9 @@ func TestPages(t *testing.T) {
 
 func query(s string) string { return url.QueryEscape(s) }
 
-// Each number in a comparison or a report links to its trend: the same metric, judged in the same way, over the runs
-// with that name, or over all runs if the compared runs have different names. An unfinished run has no such links.
+// Each number in a comparison or a report links to its trend: the same metric, judged in the same way, over all runs
+// with the same name, or over all runs if the compared runs have different names. The report of an unfinished run has no
+// such links.
 func TestTrendOfEachCell(t *testing.T) {
 	db, _ := open(t)
 	nightly(24).fill(t, db)

@@ -179,8 +179,8 @@ const archiveNew = "iotax-new.tar"
 
 func (a *archive) file() string { return "iotax-" + a.content.id + ".tar" }
 
-// tree returns the name of the directory with the archive's files. Each archive that is created has one of its own,
-// because the trials of other workloads do not extract it again.
+// tree returns the name of the directory with the archive's files. For create, only Prepare extracts these files, so
+// they must not be in iotax-tree: the trials of other workloads remove that directory.
 func (a *archive) tree() string {
 	if a.spec.Do == "create" {
 		return "iotax-tree-" + a.content.id
@@ -249,7 +249,7 @@ func (a *archive) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) (e
 
 // Run extracts or creates the archive, and then flushes the machine's file systems.
 func (a *archive) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
-	args := []string{"tar", "-xof", a.file(), "-C", a.tree()} // -o means --no-same-owner, also in busybox
+	args := []string{"tar", "-xof", a.file(), "-C", a.tree()} // -o means --no-same-owner, in GNU tar and in busybox
 	if a.spec.Do == "create" {
 		args = []string{"tar", "-cf", archiveNew, "-C", a.tree(), "."}
 	}

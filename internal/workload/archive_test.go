@@ -148,8 +148,8 @@ func TestArchiveIsShared(t *testing.T) {
 	}
 }
 
-// Archives with the same files in different packings are different archives. A workload that creates an archive keeps
-// its files when another workload extracts or prepares there.
+// Archives of the same files with different compression are different archives. The files of a workload that creates an
+// archive remain when other workloads prepare or extract their archives in the same place.
 func TestArchivesOfSameFiles(t *testing.T) {
 	tars, dir := t.TempDir(), t.TempDir()
 	here, ctx := worktest.Target(host.Local(), dir), worktest.CtxFor(t)
@@ -186,7 +186,7 @@ func TestArchivesOfSameFiles(t *testing.T) {
 	if _, err := worktest.Again(t, create, here); err != nil {
 		t.Error(err)
 	}
-	if copies, _ := filepath.Glob(filepath.Join(dir, "iotax-*.tar")); len(copies) != 4 { // also the archive that create made
+	if copies, _ := filepath.Glob(filepath.Join(dir, "iotax-*.tar")); len(copies) != 4 { // three archives to extract, and one that create made
 		t.Errorf("archives %v", copies)
 	}
 	for _, w := range all {
@@ -199,7 +199,7 @@ func TestArchivesOfSameFiles(t *testing.T) {
 	}
 }
 
-// losing runs commands on this host. After each tar command, it runs script in the same directory.
+// losing runs commands on this host. After each tar command, it runs `script` in the same directory.
 type losing struct {
 	iotax.Machine
 	*agent.Link

@@ -35,7 +35,7 @@ type content struct {
 	sum         string                // SHA-256 of the contents of all files, concatenated in the order of their names
 }
 
-// describeTar describes the archive that write produces. write must produce the same bytes each time.
+// describeTar describes the archive that `write` produces. `write` must produce the same bytes each time.
 func describeTar(ctx context.Context, write func(io.Writer) error) (*content, error) {
 	r, w := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { r.CloseWithError(context.Cause(ctx)) })

@@ -78,7 +78,7 @@ func openMetadata(w plan.Workload, s *Metadata, env support.Env) (iotax.Workload
 	}
 	return staged(&generated{
 		name: w.Name, env: env, metrics: []string{iotax.ValueDuration}, limit: time.Duration(s.Timeout),
-		// A file, its symbolic link and the new file that replaces it each need a block and an inode.
+		// A file, its symbolic link and its replacement each need a block and an inode.
 		space: int64(s.Files)*(3*4096+int64(s.Size)) + 3*4096*int64(s.Directories*s.Depth),
 		try:   tryLink(s.Symlinks),
 	}, tree, generate.MakeTree, generate.Metadata), s.Validate()
@@ -132,7 +132,7 @@ func (s *Modules) Validate() error {
 }
 
 func openModules(w plan.Workload, s *Modules, env support.Env) (iotax.Workload, error) {
-	if err := s.Validate(); err != nil { // before Space, which lists all files
+	if err := s.Validate(); err != nil { // before work.Space, which lists all files, so Validate must limit their number
 		return nil, err
 	}
 	work := generate.Modules{Files: s.Files, Workers: s.Workers, Symlinks: s.Symlinks}

@@ -316,8 +316,8 @@ func findNginx(ctx context.Context, m iotax.Machine, env support.Env) (support.T
 	return support.PushBundle(ctx, m, s, env, b, "-v")
 }
 
-// nginxConfig serves a directory and writes only to nginx's own directory. Its verbs are nginx's own directory, the
-// listen address, the served directory, and further directives.
+// nginxConfig serves a directory and writes only to nginx's own directory. Its format arguments are nginx's own
+// directory, the listen address, the served directory, and further directives.
 const nginxConfig = `daemon off; worker_processes auto; pid %[1]s/pid; error_log stderr;%[4]s
 events { worker_connections 4096; }
 http {

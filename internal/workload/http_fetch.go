@@ -32,9 +32,9 @@ type fetcher struct {
 	clients  []fhttp.Fetcher
 	pages    []page
 	next     int
-	broken   bool           // whether the last answer was incomplete
+	broken   bool           // the last answer was incomplete
 	bins     map[int]uint64 // successful requests, by binOf
-	sum      float64        // sum of their times in seconds
+	sum      float64        // sum of the times of successful requests in seconds
 	bytes    int64
 	requests int64
 	errors   map[string]int64
@@ -42,8 +42,8 @@ type fetcher struct {
 
 func (f *fetcher) Write(b []byte) (int, error) { return len(b), nil }
 
-// ReadFrom discards a body, as io.Discard does. It keeps whether reading failed, because StreamFetch returns the same
-// for a file that breaks off as for a successful request.
+// ReadFrom discards a body, as io.Discard does. It sets f.broken if reading fails, because StreamFetch returns the same
+// values for a truncated answer as for a complete one.
 func (f *fetcher) ReadFrom(body io.Reader) (int64, error) {
 	n, err := io.Copy(io.Discard, body)
 	f.broken = err != nil
@@ -56,7 +56,8 @@ const binWidth = 0.01
 func binOf(seconds float64) int { return int(math.Round(math.Log(max(seconds, 1e-9)) / binWidth)) }
 func binValue(bin int) float64  { return math.Exp(float64(bin) * binWidth) }
 
-// fetch fetches the next page. Its time counts from intended, which is in the past if all workers were busy then.
+// fetch fetches the next page. It measures the time since `intended`, which is in the past if all workers were busy at
+// that time.
 func (f *fetcher) fetch(ctx context.Context, intended time.Time) {
 	p, c := f.pages[f.next%len(f.pages)], f.clients[f.next%len(f.pages)]
 	f.next++
@@ -94,9 +95,9 @@ type fetched struct {
 
 var quietOnce sync.Once
 
-// fetch runs workers for `length`. rate is the number of requests per second of all workers together; 0 means a closed
-// loop. In an open loop, the next worker that is free takes the next request. fetch returns an error if ctx is done, or
-// if no request succeeded.
+// fetch runs workers for `length`. `rate` is the number of requests per second of all workers together; 0 means a
+// closed loop. In an open loop, the next worker that is free takes the next request. fetch returns an error if ctx is
+// done, or if no request succeeded.
 func fetch(ctx context.Context, pages []page, workers int, rate float64, length time.Duration) (*fetched, error) {
 	quietOnce.Do(func() { log.SetLogLevelQuiet(log.Critical) }) // fetch counts and reports the failures itself
 	fetchers := make([]*fetcher, workers)
@@ -202,7 +203,8 @@ func (r *fetched) report(out *iotax.Trial, rate float64) {
 	if n := float64(runtime.GOMAXPROCS(0)); own > generatorLimit*n {
 		out.Findings = append(out.Findings, rules.GeneratorBound.Only("more CPUs").Found(iotax.AboutTrial(out), "the load generator used %.2g of its %.0f CPUs", own, n))
 	}
-	// The run continues until the last answer, so the number of requests shows the shortfall better than their rate.
+	// Compare numbers of requests, not rates: r.seconds may be longer than out.Length, because it includes the wait for
+	// the last answers.
 	if asked := rate * out.Length.Seconds(); rate > 0 && float64(good) < 0.95*asked {
 		out.Findings = append(out.Findings, rules.LoadNotReached.Without("load:", true).Found(iotax.AboutTrial(out), "%d of %.0f requests were answered in time", good, asked))
 	}

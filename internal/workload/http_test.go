@@ -249,7 +249,7 @@ func TestHTTPWithoutAWay(t *testing.T) {
 	}
 }
 
-// A login or a signature in a URL would be saved with the plan.
+// Validate rejects a URL with a login or a signature, because iotax saves the URL with the plan.
 func TestHTTPWithLogin(t *testing.T) {
 	for _, url := range []string{"https://token@host/file", "https://host/file?X-Amz-Date=1&X-Amz-Signature=0af1"} {
 		h := newHTTP().(*HTTP)

@@ -240,8 +240,8 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	return nil
 }
 
-// sameImage returns an error if a downloaded image uses other files or has another size. A hostile store could thus let
-// qemu-img read any file of the machine, or fill its disk.
+// sameImage returns an error if a downloaded image uses other files or has another size. With such an image, a hostile
+// store could make qemu-img read any file of the machine, or fill the machine's disk.
 func sameImage(ctx context.Context, m iotax.Machine, file string, size int64) error {
 	out, err := iotax.Output(ctx, m, "qemu-img", "info", "--output=json", "-f", "qcow2", file)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// aStore starts a real S3 server with the bucket bench. It returns a target for it and the directory of the bucket's
-// data.
+// aStore starts a real S3 server with the bucket `bench`. It returns a target for this bucket, and the directory with
+// the bucket's data.
 func aStore(t testing.TB) (*iotax.Target, string) {
 	t.Helper()
 	program := "../../bin/versitygw"

@@ -116,8 +116,8 @@ const (
 	patience = 120 // pauses before End gives up
 )
 
-// Command returns the command line of a process and the id of its user. If they cannot be read, the line is "" and the
-// id is -1.
+// Command returns the command line of a process and the id of its user. A command line that cannot be read is "", and an
+// id that cannot be read is -1.
 func Command(ctx context.Context, pid int) (line string, owner int) {
 	p := &process.Process{Pid: int32(pid)}
 	line, _ = p.CmdlineWithContext(ctx)
@@ -127,9 +127,9 @@ func Command(ctx context.Context, pid int) (line string, owner int) {
 	return line, -1
 }
 
-// End terminates the process pid, as long as began reports start as its start time. It returns nil when the process has
-// ended. It returns an error if the process still runs after about 12 seconds, if iotax may not end it, if began fails,
-// or if ctx is done.
+// End terminates the process pid, as long as `began` returns `start`, the start time of that process. It returns nil
+// when the process has ended. It returns an error if the process still runs after about 12 seconds, if iotax may not
+// end it, if `began` fails, or if ctx is done.
 func End(ctx context.Context, pid int, start uint64, began func(pid int) (uint64, error)) error {
 	for n := range patience {
 		now, err := began(pid)

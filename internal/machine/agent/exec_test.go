@@ -24,7 +24,7 @@ import (
 // A channel runs programs on this host as `docker exec` does: when the caller disconnects, the programs continue.
 type channel struct {
 	env     []string
-	endless bool // the program does not see the end of its standard input
+	endless bool // programs do not receive the end of their standard input
 
 	mu   sync.Mutex
 	cuts []func()
@@ -126,8 +126,8 @@ func TestExecEndless(t *testing.T) {
 	}
 }
 
-// If the container ends, the running command and the next command fail. Each error contains this reason once, and no
-// hint.
+// If the container ends, the running command and the next command fail. Each error contains the error of the
+// container exactly once, and no hint.
 func TestExecGone(t *testing.T) {
 	t.Parallel()
 	c := newChannel(t)

@@ -20,8 +20,8 @@ import (
 // A Machine runs commands through the agent at the other end of a transport. When the connection breaks, running
 // commands fail, and their agent ends them. The next call connects again.
 type Machine struct {
-	// Bound is true for a machine that ends with its connection. The Machine then does not reconnect. Set it before the
-	// first call.
+	// Bound is true for a machine that ends with its connection. The Machine then does not reconnect. Set Bound before
+	// the first call.
 	Bound bool
 
 	link     agent.Link

@@ -124,7 +124,7 @@ type box struct {
 	runtime string   // OCI runtime in the engine's settings for the container
 	volumes []string // volumes made for the container
 	facts   map[string]string
-	roots   []hostPath // paths of this host that contain its files; the longest `inside` comes first
+	roots   []hostPath // paths of this host that contain the container's files; the longest `inside` comes first
 
 	pid int // the container's first process, on the engine's host
 }
@@ -439,16 +439,16 @@ func stateOf(s *container.State) string {
 	}
 }
 
-// Caps returns the capabilities of the container. It sets Perishes if iotax made the container, because the files in it
-// are then removed with it.
+// Caps returns the capabilities of the container. Perishes is true if iotax made the container, because iotax then
+// removes the container with its files.
 func (b *box) Caps() iotax.MachineCaps {
 	c := b.Machine.Caps()
 	c.Alone, c.Facts, c.Perishes, c.HostPath, c.Weakens, c.DeviceBytes = true, b.facts, b.ours, b.HostPath, b.Weakens, b.DeviceBytes
 	return c
 }
 
-// HostPath returns the path on this host that corresponds to p in the container, or "" if there is none or it is
-// unknown. It does not check that a file exists there.
+// HostPath returns the path on this host that corresponds to p in the container. It returns "" if this host has no such
+// path, or if iotax cannot find it. HostPath does not check that a file exists there.
 func (b *box) HostPath(p string) string {
 	p = path.Clean(p)
 	for _, r := range b.roots {
@@ -549,7 +549,7 @@ func (b *box) gone(ctx context.Context) error {
 	return nil
 }
 
-// `why` returns the error of gone, or err if gone returns nil or ctx is done.
+// `why` returns the error of `gone`, or err if `gone` returns nil or ctx is done.
 func (b *box) why(ctx context.Context, err error) error {
 	if gone := b.gone(ctx); gone != nil && ctx.Err() == nil {
 		return gone

@@ -74,7 +74,7 @@ func Version(ctx context.Context, engine string) (string, error) {
 	return v.Version + " at " + redacted(where), err
 }
 
-// redacted hides the password in an address. If the address is not a URL, redacted hides all before the last @.
+// redacted hides the password in an address. If the address is not a URL, redacted hides everything before the last @.
 func redacted(where string) string {
 	if u, err := url.Parse(where); err == nil {
 		return u.Redacted()

@@ -163,7 +163,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// If the answer to its creation is lost, the container may exist, so it is removed.
+// If the answer to the creation of a container is lost, the container may exist, so iotax removes it.
 func TestLostCreation(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s.sock")
 	l, err := net.Listen("unix", socket)

@@ -61,8 +61,8 @@ func (e engineAt) ask(ctx context.Context, do func(context.Context, *link) error
 	return do(ctx, api)
 }
 
-// answers reports whether a process listens at where. For addresses other than Unix sockets, it returns true without a
-// check.
+// answers reports whether a process listens at the address `where`. For addresses other than Unix sockets, it returns
+// true without a check.
 func answers(ctx context.Context, where string) bool {
 	file, ok := strings.CutPrefix(where, "unix://")
 	if !ok {
@@ -75,8 +75,8 @@ func answers(ctx context.Context, where string) bool {
 	return err == nil
 }
 
-// atEngines returns a function that calls find for the default engines and the engines that plans name. It skips an
-// engine whose Unix socket does not answer, because most hosts do not run every default engine.
+// atEngines returns a function that calls `find` for the default engines and the engines that plans name. The function
+// skips an engine whose Unix socket does not answer, because most hosts do not run every default engine.
 func atEngines(plans []plan.Machine, find func(context.Context, engineAt) ([]leftover.Item, error)) func(context.Context, leftover.Place) ([]leftover.Item, error) {
 	return func(ctx context.Context, p leftover.Place) ([]leftover.Item, error) {
 		if !iotax.IsLocal(p.Machine) {

@@ -11,7 +11,8 @@ import (
 )
 
 // DeviceBytes returns the bytes that the container transferred to and from block devices. It reads the counters of the
-// control group, because those of a process are lost when it ends. ok is false if they cannot be read.
+// control group, because the counters of a process are lost when the process ends. ok is false if the counters cannot be
+// read.
 func (b *box) DeviceBytes() (read, written uint64, ok bool) {
 	if !b.local || b.pid == 0 {
 		return 0, 0, false
@@ -25,8 +26,8 @@ func (b *box) DeviceBytes() (read, written uint64, ok bool) {
 }
 
 // deviceBytes reads the counters of a control group below root. groups is the content of /proc/PID/cgroup (cgroups(7)).
-// mounts is that of /proc/self/mountinfo. For version 1, it reads the throttling counters, which work with every I/O
-// scheduler.
+// mounts is the content of /proc/self/mountinfo. For version 1, deviceBytes reads the throttling counters, which work
+// with every I/O scheduler.
 func deviceBytes(groups, mounts, root, sys string) (read, written uint64, ok bool) {
 	for line := range strings.Lines(groups) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -83,8 +84,8 @@ func bytesIn(file, mounts, sys string) (read, written uint64, ok bool) {
 	return read, written, err == nil
 }
 
-// diskNumber returns the number of the block device, such as "8:0", or the number of the disk if it is a partition. link
-// leads to the directory of the device in sysfs.
+// diskNumber returns the number of a block device, such as "8:0". For a partition, it returns the number of the disk.
+// `link` leads to the directory of the device in sysfs.
 func diskNumber(link string) string {
 	dir, err := filepath.EvalSymlinks(link)
 	if err != nil {

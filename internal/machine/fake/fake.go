@@ -193,7 +193,7 @@ func (f *Machine) Run(ctx context.Context, c *iotax.Cmd) error {
 	}
 	err := under.Run(ctx, c)
 	if dies || errors.Is(err, errDied) {
-		return died(errDied) // also if the command finished first: a dead machine reports no result
+		return died(errDied) // even if the command finished first: a dead machine reports no result
 	}
 	return err
 }

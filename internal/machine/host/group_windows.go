@@ -24,7 +24,7 @@ type group struct {
 	job windows.Handle
 }
 
-// newGroup puts the command into a job object. If Windows refuses, end terminates only the command itself.
+// newGroup puts the command into a job object. If Windows refuses, `end` terminates only the command itself.
 func newGroup(cmd *exec.Cmd, _ string) *group {
 	g := &group{cmd: cmd}
 	job, err := windows.CreateJobObject(nil, nil)

@@ -218,8 +218,8 @@ func (p *pipes) close() {
 	}
 }
 
-// lookPath finds the program in the PATH of the command, or of this process if the command has none. It ignores
-// relative directories in the PATH of the command.
+// lookPath finds the program in the PATH of the command, or in the PATH of this process if the command does not set
+// PATH. It ignores relative directories in the PATH of the command.
 func lookPath(c *iotax.Cmd) (string, error) {
 	name := c.Args[0]
 	if strings.ContainsRune(name, filepath.Separator) {

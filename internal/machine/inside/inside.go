@@ -101,8 +101,8 @@ type container struct {
 	killed  atomic.Bool // the engine's command was killed, so the container may still run
 }
 
-// Caps returns the capabilities of the container's machine, without those that do not apply to the container, such as
-// those for the boot. It omits those for the network unless the container uses the network of its machine.
+// Caps returns the capabilities of the container's machine, except capabilities that do not apply to the container, such
+// as Boot. It omits the network capabilities unless the container uses the network of its machine.
 func (c *container) Caps() iotax.MachineCaps {
 	caps, own := c.on.Caps(), c.Machine.Caps()
 	switch {
@@ -117,8 +117,8 @@ func (c *container) Caps() iotax.MachineCaps {
 		caps.DeviceBytes = nil
 	}
 	caps.Local, caps.Outside, caps.Alone, caps.Agent, caps.Facts = false, c.on, true, own.Agent, c.facts
-	// iotax removes the files of the target through the machine. Without an engine, all other files, except those in
-	// /tmp, are also on the machine and do not disappear with the container.
+	// iotax itself removes the files of the target, through c.on. Without an engine, all other files except those in
+	// /tmp are stored on c.on, so they remain after the container ends.
 	caps.Perishes = c.remove != nil
 	caps.Started, caps.Boot, caps.Restart, caps.BootFiles, caps.RunOnConsole = time.Time{}, nil, nil, nil, nil
 	caps.Home, caps.HostPath = "", nil
@@ -200,7 +200,7 @@ func (c *container) describe(ctx context.Context, s *Spec) error {
 	return nil
 }
 
-// namespaces returns a function, as engine does. Its result is the command line that starts the agent in new
+// namespaces returns a function, as engine does. The function returns the command line that starts the agent in new
 // namespaces.
 func (c *container) namespaces(ctx context.Context, p iotax.Place, s *Spec) (func([]string) []string, error) {
 	c.facts = map[string]string{"container.engine": namespaces, "container.root": cmp.Or(s.Image, "/ of the machine"),
@@ -209,7 +209,7 @@ func (c *container) namespaces(ctx context.Context, p iotax.Place, s *Spec) (fun
 	if err != nil {
 		return nil, err
 	}
-	prefix, _, err := agent.Sudo(ctx, c.on) // without root, the command's own error shows the cause
+	prefix, _, err := agent.Sudo(ctx, c.on) // without root, the error of the namespace command shows the cause
 	if err != nil {
 		return nil, err
 	}

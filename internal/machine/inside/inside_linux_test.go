@@ -73,7 +73,8 @@ func TestNamespaces(t *testing.T) {
 	}})
 }
 
-// A container in a directory with an image leaves nothing there, and the image's links lead to its own files.
+// A container whose image is a directory leaves no files in that directory. Links in the image lead to files of the
+// image, not of the host.
 func TestDirectoryAsImage(t *testing.T) {
 	needRoot(t)
 	busybox, err := exec.LookPath("busybox")

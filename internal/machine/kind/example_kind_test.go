@@ -22,7 +22,8 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// CONTRIBUTING.md explains this kind step by step. TestContributing checks that both have the same code.
+// CONTRIBUTING.md explains this kind step by step. TestContributing checks that the document contains the code of this
+// file.
 
 // [kind]
 

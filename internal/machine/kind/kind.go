@@ -1,5 +1,5 @@
-// Package kind defines a kind of machine: its spec in a plan, and the function that opens it. The packages of kinds
-// import it. Package machine lists the kinds.
+// Package kind defines the type of a machine kind: its spec in a plan, and the function that opens a machine. The
+// package of each kind imports this package. Package machine lists the kinds.
 package kind
 
 import (
@@ -43,8 +43,8 @@ func (o Options) Logf(format string, args ...any) {
 	}
 }
 
-// Of returns a kind whose spec is an S. A plan starts from a copy of defaults. open receives only specs that pass
-// Validate.
+// Of returns a kind whose spec is a *S. The spec of each machine in a plan starts as a copy of defaults. open receives
+// only specs that pass Validate.
 func Of[S any, P interface {
 	*S
 	plan.Spec

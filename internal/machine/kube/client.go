@@ -85,8 +85,8 @@ func Connect(c Config) (*Client, error) {
 	return &Client{Core: core, REST: conf, Namespace: ns, Server: conf.Host}, nil
 }
 
-// Exec returns a function that runs programs in a container of a pod. gone returns why the container no longer runs, or
-// nil. The function returns that error instead of the connection errors that the end of a pod causes.
+// Exec returns a Run for a container of a pod. If the container no longer runs, `gone` returns an error with the reason,
+// else nil. The Run returns the error of `gone` instead of the connection errors that the end of a pod causes.
 func (c *Client) Exec(ns, pod, container string, gone func(context.Context) error) remote.Run {
 	return func(ctx context.Context, args []string, s remote.Streams) (int, error) {
 		req := c.Core.rest.Post().Resource("pods").Namespace(ns).Name(pod).SubResource("exec").
@@ -239,7 +239,7 @@ func (c *Client) Nodes(ctx context.Context) ([]string, error) {
 }
 
 // An event is a warning that the cluster recorded.
-type event struct{ of, reason, message string } // of: the object, unless it is the queried one
+type event struct{ of, reason, message string } // of: the object of the event; "" means the queried object
 
 // withEvents appends the events to why. It skips an event if its message already appears in the result.
 func withEvents(why string, events []event) string {

@@ -23,12 +23,12 @@ import (
 type Job struct {
 	Run    string // the run's id, which is also in the Job's name
 	Plan   []byte // the resolved plan
-	Store  string // the store's address as the pods reach it; it goes into a Secret
+	Store  string // the store's address for the pods, which is kept in a Secret
 	Shards int
 	Flags  []string // further flags of `iotax run` in the pods
 
 	// Template is the user's pod template: image, claims, nodes, resources. Objects sets the arguments of its first
-	// container, and adds the run's environment and mounts to it.
+	// container, and adds the run's environment and mounts to that container.
 	Template corev1.PodTemplateSpec
 
 	// Refusals are the exit statuses of iotax after which a retry is pointless.
@@ -142,7 +142,7 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 	if NotMade(err) {
 		return Refused("submit job", on, err)
 	}
-	defer func() { // even if the Job's creation failed, because only the answer may be lost
+	defer func() { // even if creating the Job failed: the Job may exist if the cluster's answer was lost
 		if err != nil {
 			if rerr := c.removeOwn(context.WithoutCancel(ctx), ns, job); rerr != nil {
 				err = fmt.Errorf("%w; and it could not be removed: %w", err, rerr)
@@ -163,7 +163,7 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 	return nil
 }
 
-// removeOwn removes the Job that this process submitted. It does not remove a Job of this name of another process.
+// removeOwn removes the Job that this process submitted. It does not remove another process's Job of the same name.
 func (c *Client) removeOwn(ctx context.Context, ns string, job *batchv1.Job) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime+graceTime)
 	defer cancel()

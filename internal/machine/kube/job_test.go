@@ -213,7 +213,8 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-// If the answer to its creation is lost, Submit removes the Job, but not a Job of another process.
+// If the answer to the creation of the Job is lost, Submit removes the Job, but not another process's Job of the same
+// name.
 func TestSubmitLost(t *testing.T) {
 	ctx := t.Context()
 	c, a := cluster(t)
@@ -254,7 +255,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// OfJob finds the pod of a Job, and the error about a missing pod contains the reason. RemoveJob waits for the pod.
+// OfJob finds the pod of a Job, and the error about a missing pod contains the reason. RemoveJob waits until the pod is
+// gone.
 func TestJobOfOnePod(t *testing.T) {
 	ctx := t.Context()
 	c, a := cluster(t)
@@ -297,7 +299,7 @@ func TestLeftOfForeignJob(t *testing.T) {
 	if err != nil || len(items) != 4 {
 		t.Fatalf("%+v, %v", items, err)
 	}
-	slices.SortFunc(items, func(a, b leftover.Item) int { return strings.Compare(a.Name, b.Name) }) // of-own must be last: the fake server lists all pods as pods of its Job
+	slices.SortFunc(items, func(a, b leftover.Item) int { return strings.Compare(a.Name, b.Name) }) // of-own must be last: its removal waits until its Job has no pods, and the fake server lists all pods as pods of every Job
 	for _, i := range items {
 		if i.State == leftover.Alive {
 			continue

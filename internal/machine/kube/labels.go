@@ -41,8 +41,9 @@ func NotMade(err error) bool {
 	return utilnet.IsConnectionRefused(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err)
 }
 
-// Left finds the pods, Jobs and claims of runs in a namespace. Removing a pod also removes its Job and its claims, so
-// Left does not list these separately. If this user may not list Jobs, Left ignores them.
+// Left finds the pods, Jobs and claims of runs in a namespace. Removing a pod also removes its claims and, if its Job
+// belongs to the same run, that Job. Left does not list these separately. If this user may not list Jobs, Left ignores
+// Jobs.
 func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

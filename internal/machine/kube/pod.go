@@ -22,7 +22,7 @@ const pollTime = 200 * time.Millisecond
 
 // Await waits until the containers of a pod run, and returns the pod. If the pod cannot run, Await returns an error
 // with the reason and the pod's events. Await waits up to `limit` for a pod that may still start. While no node accepts
-// the pod, it passes the reason to `note`.
+// the pod, Await passes the reason to `note`.
 func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration, note func(string, ...any)) (*corev1.Pod, error) {
 	on := ns + "/" + name
 	begin, noted := time.Now(), ""
@@ -85,8 +85,8 @@ func (c *Client) get(ctx context.Context, ns, name string) (*corev1.Pod, error) 
 	return c.Core.Pods(ns).Get(ctx, name, metav1.GetOptions{})
 }
 
-// trouble returns why a pod does not run: late if it may still run, fatal if it cannot. For a running pod, late is ""
-// and fatal is nil.
+// trouble returns the reason why a pod does not run: `late` if the pod may still start, `fatal` if it cannot. For a
+// running pod, `late` is "" and `fatal` is nil.
 func trouble(p *corev1.Pod) (late string, fatal *iotax.Error) {
 	if p.DeletionTimestamp != nil {
 		return "", &iotax.Error{Err: errors.New("it is being deleted"), Hint: "find out who deletes it, then start again"}
@@ -206,7 +206,7 @@ func (c *Client) RemoveClaim(ctx context.Context, ns, name string) error {
 	return gone(ctx, ns, name, "claim", "pvc", err, func() error { _, err := claims.Get(ctx, name, metav1.GetOptions{}); return err })
 }
 
-// gone waits until get returns NotFound. err is the error of the deletion.
+// gone waits until `get` returns NotFound. err is the error of the deletion.
 func gone(ctx context.Context, ns, name, what, kind string, err error, get func() error) error {
 	on := ns + "/" + name
 	if err != nil && !apierrors.IsNotFound(err) {

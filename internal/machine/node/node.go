@@ -37,7 +37,7 @@ const defaultRate = 384e6
 var Kind = kind.Of("node", "a node of a lab: a network namespace of this host with its own link and directory; needs root",
 	Spec{Lab: lab.DefaultName, Rate: defaultRate}, open).WithoutDevices()
 
-// index returns the number in the node's name, or 0 if the name is not that of a node.
+// index returns the number in s.Name, or 0 if s.Name is not a valid name of a node.
 func (s *Spec) index() int {
 	n, err := strconv.Atoi(strings.TrimPrefix(s.Name, "node"))
 	if err != nil || n < 1 || lab.NodeName(n) != s.Name {
@@ -46,7 +46,7 @@ func (s *Spec) index() int {
 	return n
 }
 
-// Validate returns an error if the name is not that of a node.
+// Validate returns an error if s.Name is not a valid name of a node.
 func (s *Spec) Validate() error {
 	if s.index() == 0 {
 		return &plan.FieldError{Field: "name", Msg: fmt.Sprintf("%q is not a name of a node", s.Name), Hint: "node01, node02, … node99"}
@@ -54,15 +54,15 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// borrowed holds the labs that this process made for a run, by the lab's name: the number of open nodes of each, and
-// the name in the plan that it was made for.
+// borrowed holds the labs that this process made for runs. The keys of both maps are the names of these labs. users
+// contains the number of open nodes of a lab, and plan contains the name that the plan gives the lab.
 var borrowed = struct {
 	sync.Mutex
 	users map[string]int
 	plan  map[string]string
 }{users: map[string]int{}, plan: map[string]string{}}
 
-// suits returns an error if the links of l have another rate than the plan gives.
+// suits returns an error if the link rate of l differs from the rate in the plan.
 func (s *Spec) suits(l *lab.Lab, o kind.Options) error {
 	if l.Rate == s.Rate {
 		return nil
@@ -71,8 +71,8 @@ func (s *Spec) suits(l *lab.Lab, o kind.Options) error {
 		Hint: "give all nodes of the plan the rate of the lab"}
 }
 
-// findLab returns the lab with the spec's name. If that lab is not up, it returns the lab made for the run, and ours is
-// true. The first call makes that lab.
+// findLab returns the lab with the spec's name if it is up. Otherwise, it returns the lab of the run, and ours is true.
+// The first call that needs the lab of the run makes it.
 func findLab(ctx context.Context, s *Spec, o kind.Options) (l *lab.Lab, ours bool, err error) {
 	l, err = lab.Get(s.Lab)
 	if err == nil && s.Rate != defaultRate {

@@ -56,7 +56,7 @@ func TestNodesOfARun(t *testing.T) {
 			t.Errorf("a node that needs another lab: %v", err)
 		}
 	}
-	// The default rate suits a lab that is up, and another rate must be the lab's.
+	// A spec with the default rate can use a lab of any rate. Another rate in a spec must be equal to the lab's rate.
 	for rate, fits := range map[lab.Rate]bool{defaultRate: true, 0: true, 1e9: false} {
 		m, err := Kind.Open(t.Context(), &Spec{Name: "node02", Lab: "r77aa", Rate: rate}, kind.Options{Name: "up", WorkDir: work})
 		if fits != (err == nil) || !fits && (!errors.As(err, &e) || !strings.Contains(e.Error(), "rate") || e.Hint == "") {

@@ -92,7 +92,7 @@ func (s *Spec) Cluster() kube.Config {
 	return kube.Config{File: s.File, Context: s.Context, Namespace: s.Namespace}
 }
 
-// AllNodes is the value of node that means one machine on each node of the cluster.
+// AllNodes is the value of the key "node" that means one machine on each node of the cluster.
 const AllNodes = "all"
 
 // Kind defines the machine kind k8s.
@@ -102,7 +102,7 @@ var Kind = kind.Of("k8s", "a Kubernetes pod: a running one, or one made for the 
 var defaults = Spec{Image: "busybox:stable", Pull: "missing", Patience: plan.Duration(2 * time.Minute)}
 
 // Spread returns the plan.Kind.Spread function for plans that will run. It splits lists of nodes, and replaces
-// `node: all` with the cluster's nodes. given is the value of node for new pods whose spec names no node.
+// `node: all` with the cluster's nodes. `given` is the value of the key "node" for new pods whose spec names no node.
 func Spread(given string) func(fields map[string]string) (key string, nodes []string, err error) {
 	return func(fields map[string]string) (string, []string, error) {
 		node := fields["node"]
@@ -211,8 +211,8 @@ func (p *pod) gone(ctx context.Context) error {
 	return p.api.Gone(ctx, p.ns, p.name, p.container, p.began)
 }
 
-// create makes the pod with ephemeral claims: Kubernetes creates and removes them with the pod, even if iotax has
-// crashed.
+// create makes the pod, or a Job that makes the pod. New claims are ephemeral: Kubernetes creates them with the pod,
+// and removes them with the pod even if iotax has crashed.
 func (p *pod) create(ctx context.Context, s *Spec, o kind.Options) error {
 	spec, err := s.pod(o)
 	if err != nil {
@@ -430,8 +430,8 @@ func seccompFact(s *corev1.SeccompProfile) string {
 	return string(s.Type)
 }
 
-// Caps returns the capabilities of a pod. A pod for the run does not perish if it mounts an NFS export or an existing
-// claim, because those files outlive it.
+// Caps returns the capabilities of a pod. Perishes is true for a pod made for the run, unless the pod mounts an NFS
+// export or an existing claim, because the files there outlive the pod.
 func (p *pod) Caps() iotax.MachineCaps {
 	c := p.Machine.Caps()
 	c.Alone, c.Facts, c.VolumeFacts, c.Perishes = true, p.facts, p.volumes, p.ours && !p.exports

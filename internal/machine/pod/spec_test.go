@@ -14,7 +14,7 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// The claims and shares of a pod's targets become its volumes.
+// The claims and shares of a pod's targets become volumes of the pod.
 func TestVolumes(t *testing.T) {
 	s := &Spec{Image: "busybox", Pull: "never", Node: "n1", User: 1000, Runtime: "kata"}
 	spec, err := s.pod(kind.Options{Devices: []iotax.Device{
@@ -59,7 +59,7 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// A pod that exists has an image and runs, so keys for its image and its start have no effect.
+// Validate rejects keys for the image, the start and the node of an existing pod, because the pod already runs.
 func TestExistingPod(t *testing.T) {
 	for field, change := range map[string]func(*Spec){
 		"":              func(s *Spec) { s.Container = "db" },

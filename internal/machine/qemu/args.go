@@ -49,7 +49,7 @@ type Disk struct {
 	iotax.Disk
 	ID      string // serial number; at most 20 bytes
 	Overlay string // qcow2 file for writes; QEMU then only reads Path
-	Shared  bool   // another guest uses Path, so QEMU does not lock it
+	Shared  bool   // another guest uses Path, so QEMU does not lock Path
 }
 
 // A Share is a shared directory with its mount tag.
@@ -93,8 +93,8 @@ func (c Config) Validate() error {
 }
 
 // smp returns the value of -smp. With one emulated CPU, QEMU omits memory barriers. But a vhost-user daemon reads the
-// same memory from its own process, and without barriers both may wait for each other forever. maxcpus=2 makes QEMU
-// keep the barriers.
+// guest's memory from its own process, and without barriers the guest and the daemon may wait for each other forever.
+// maxcpus=2 makes QEMU keep the barriers.
 func (c *Config) smp(accel string) string {
 	n := max(1, c.CPUs)
 	if n == 1 && strings.HasPrefix(accel, "tcg") {
@@ -187,8 +187,8 @@ func (c Config) Args() []string {
 	return append(a, c.Extra...)
 }
 
-// Check returns an error if QEMU lacks a device property that d needs, or the virtio-fs daemon lacks an option. An
-// empty binary means the installed QEMU.
+// Check returns an error if QEMU lacks a device property that d needs, or if the virtio-fs daemon lacks an option that
+// d needs. An empty binary means the installed QEMU.
 func Check(ctx context.Context, binary string, d iotax.Device) error {
 	switch {
 	case d.Disk != nil:

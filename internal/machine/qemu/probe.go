@@ -26,13 +26,14 @@ type Accelerator struct {
 	Why  string `json:"why"`
 }
 
-// Probe returns kvm on Linux or hvf on macOS if a guest boots with it, else tcg (emulation). boot
-// describes a minimal guest. Probe sets its Accel, QMP, Net and Name. alive reports whether a line of the console
-// proves that the guest runs.
+// Probe returns kvm on Linux or hvf on macOS if a guest boots with that accelerator, else tcg (emulation). boot
+// describes a minimal guest. Probe sets boot's fields Accel, QMP, Net and Name. alive reports whether a line of the
+// console proves that the guest runs.
 //
-// Probe boots a guest because inside a virtual machine, /dev/kvm may be very slow or fail. It caches the result in
+// Probe boots a guest because inside a virtual machine, /dev/kvm may be very slow or fail. Probe caches the result in
 // cacheDir for this QEMU and this guest kernel. On Linux, a reboot of the host makes the result invalid. If the host
-// lacks memory, space or CPU time for the guest, Probe returns an error, so that a later guest is not emulated for it.
+// lacks memory, space or CPU time for the guest, Probe returns an error and caches nothing, so that later guests are
+// not emulated because of a temporary shortage.
 func Probe(ctx context.Context, boot Config, release, cacheDir, workDir string, alive func(line string) bool) (Accelerator, error) {
 	accel, why := mayAccelerate()
 	if accel == "" {
@@ -62,7 +63,7 @@ func Probe(ctx context.Context, boot Config, release, cacheDir, workDir string, 
 	}
 	known.Key, known.Accelerator = key, found
 	if b, err := json.Marshal(known); err == nil && os.MkdirAll(cacheDir, 0o755) == nil {
-		// The cache only saves time: without it the next run probes again.
+		// The cache only saves time, so ignore errors of writing it.
 		tmp := fmt.Sprintf("%s.%d", file, os.Getpid())
 		if os.WriteFile(tmp, b, 0o644) == nil {
 			_ = os.Rename(tmp, file)
@@ -77,8 +78,8 @@ func MayAccelerate() (bool, string) {
 	return accel != "", why
 }
 
-// Known returns the result that the last Probe saved in cacheDir. Without one, it returns the accelerator that Probe
-// would try, and false. If this host has no accelerator to probe, it returns tcg and true.
+// Known returns the result that the last Probe saved in cacheDir. If there is no saved result, it returns the
+// accelerator that Probe would try, and false. If this host has no accelerator to probe, it returns tcg and true.
 func Known(cacheDir string) (accel string, tested bool) {
 	if accel, _ = mayAccelerate(); accel == "" {
 		return "tcg", true

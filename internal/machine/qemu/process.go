@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A process is a child process. On Linux it is killed when this process ends.
+// A process is a child process. On Linux, the kernel kills it when iotax ends.
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended and all its output is read
@@ -23,7 +23,8 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 	started := make(chan error)
 	go func() {
 		// The kernel sends the parent-death signal when the thread that forked ends, so that thread must live as long
-		// as the child. Without the unlock, the thread would end with this goroutine, and its other children with it.
+		// as the child. Without the unlock, the thread would end with this goroutine, and the kernel would also kill
+		// the thread's other children.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()

@@ -257,7 +257,7 @@ func TestVirtiofsdArgs(t *testing.T) {
 	}
 }
 
-// An option that the installed virtiofsd or QEMU lacks is refused before the start.
+// `Check` and `refuses` return an error for options that the installed QEMU or virtiofsd lacks.
 func TestUnknownOptions(t *testing.T) {
 	refused := func(err error, cause, hint string) {
 		t.Helper()

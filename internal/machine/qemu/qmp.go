@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A Monitor is a connection to a running QEMU through QMP (docs/interop/qmp-spec). Its methods may be called from
-// several goroutines.
+// A Monitor is a connection to a running QEMU through QMP (docs/interop/qmp-spec in QEMU's sources). Its methods may be
+// called from several goroutines.
 type Monitor struct {
 	Version string // QEMU's version from the greeting, as in "7.2.22"
 

@@ -83,8 +83,9 @@ func (v *Virtiofsd) String() string {
 	return v.Version
 }
 
-// forms maps the values of an option to the daemon's arguments. The key "" matches any other value, which replaces %s.
-// The daemon does not support values without a key.
+// forms maps the values of an option to the daemon's arguments. The key "" is for all other values, and %s in its
+// arguments is replaced with the value. If a value has no key and the key "" does not exist, the daemon does not
+// support the value.
 type forms map[string]string
 
 // daemonOptions lists the options with their syntax in both daemons. nil means that the daemon lacks the option.

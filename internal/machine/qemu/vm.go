@@ -247,7 +247,8 @@ func (v *VM) panicked() bool {
 
 const panicked = "the guest's kernel panicked"
 
-// lastWith returns the rest of the line after the last mark, without "not syncing: ", or "" if text has no mark.
+// lastWith returns the rest of the line after the last `mark` in text, without "not syncing: ". It returns "" if text
+// does not contain `mark`.
 func lastWith(text, mark string) string {
 	i := strings.LastIndex(text, mark)
 	if i < 0 {

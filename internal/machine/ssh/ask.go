@@ -29,8 +29,8 @@ const (
 	// and command lines, which reports show and other users can read.
 	passwordVariable = "IOTAX_SSH_PASSWORD"
 
-	// ssh starts iotax with these variables to answer a question: the login that the password is for, the password
-	// file, and the user's terminal.
+	// When ssh starts iotax to answer a question, these variables contain the login that the password is for, the
+	// password file, and the user's terminal.
 	loginVariable    = "IOTAX_ASKPASS_LOGIN"
 	fileVariable     = "IOTAX_ASKPASS_FILE"
 	terminalVariable = "IOTAX_ASKPASS_TERMINAL"
@@ -40,7 +40,7 @@ const (
 const windowsInput = "CONIN$"
 
 // answers returns who answers ssh's questions, and variables to add to the environment of ssh. ssh has no controlling
-// terminal, so that only iotax gets the signals of the user's terminal. It therefore asks through the program in
+// terminal, so that only iotax gets the signals of the user's terminal. Therefore, ssh asks through the program in
 // SSH_ASKPASS.
 func (s *Spec) answers() (asks, []string, error) {
 	given, err := password(s.PasswordFile)
@@ -94,8 +94,8 @@ func password(file string) (string, error) {
 	return line, nil
 }
 
-// Askpass prints the answer to the question and exits if ssh started this program to ask a question. Otherwise it
-// returns.
+// Askpass prints the answer and exits if ssh started this program to ask a question. Without an answer, the exit status
+// is 1. If ssh did not start this program, Askpass returns.
 func Askpass() {
 	terminal, ok := os.LookupEnv(terminalVariable)
 	if !ok || len(os.Args) != 2 {
@@ -105,8 +105,8 @@ func Askpass() {
 	answer, err := "", errors.New("no terminal")
 	login := os.Getenv(loginVariable)
 	switch {
-	// ssh may also ask for the password of a jump host or the passphrase of a key. This password must not be the
-	// answer.
+	// ssh may also ask for the password of a jump host or the passphrase of a key. The target's password must not be
+	// the answer to these questions.
 	case login != "" && isPasswordOf(question, login):
 		answer, err = password(os.Getenv(fileVariable))
 	case terminal != "":
@@ -119,8 +119,9 @@ func Askpass() {
 	os.Exit(0)
 }
 
-// isPasswordOf reports whether a question of ssh is about the password of login (user@host). It begins with the login, or
-// with the login in parentheses if the server wrote it. The question of a jump host may contain this login elsewhere.
+// isPasswordOf reports whether a question of ssh is about the password of login (user@host). Such a question begins
+// with the login, or with the login in parentheses if the server wrote the question. The question of a jump host may
+// contain this login elsewhere.
 func isPasswordOf(question, login string) bool {
 	return strings.HasPrefix(question, login+"'s password") ||
 		strings.HasPrefix(question, "("+login+") ") && strings.Contains(strings.ToLower(question), "password")

@@ -185,8 +185,8 @@ func BenchmarkSSHDelayed(b *testing.B) {
 	}
 }
 
-// OneTrial opens the machine, prepares a directory and a workload, runs a trial of 100 ms, and removes its files.
-// Package ssh_test sets it.
+// OneTrial opens the machine, prepares a directory and a workload, runs a trial of 100 ms, removes the files of the
+// trial, and closes the machine. Package ssh_test sets this variable.
 var OneTrial func(t testing.TB, spec *Spec, home string)
 
 func knownLine(addr string, key ssh.PublicKey) string {

@@ -75,8 +75,8 @@ func one(t *testing.T, err error, says string) {
 	t.Log(err)
 }
 
-// A fault during a command makes the command fail with one clear error. It leaves no process on the host, and commands
-// soon work again.
+// A command that a fault interrupts fails with one clear error. After the fault, no process remains on the host, and
+// commands soon work again.
 func TestSSHFaults(t *testing.T) {
 	t.Parallel()
 	blocks, open := io.Pipe()
@@ -119,7 +119,8 @@ func TestSSHFaults(t *testing.T) {
 	}
 }
 
-// The connection breaks silently: the server does not notice it. When iotax connects again, it ends the old processes.
+// The connection breaks silently: the server does not detect the break. When iotax connects again, it ends the old
+// processes.
 func TestSSHCutSilently(t *testing.T) {
 	t.Parallel()
 	s := startSSHD(t)

@@ -499,8 +499,8 @@ func TestSSHEndlessLogin(t *testing.T) {
 	}
 }
 
-// TestSSHBusybox runs the brief machine test suite on a host that has only busybox. Its server is like Dropbear: one
-// session per connection, in the server's process group.
+// TestSSHBusybox runs the brief machine test suite on a host that has only busybox. Like Dropbear, the server accepts
+// one session per connection, and runs the commands in its own process group.
 func TestSSHBusybox(t *testing.T) {
 	dir := sshtest.BusyboxPath(t)
 	machinetest.Run(t, func(t *testing.T) iotax.Machine {

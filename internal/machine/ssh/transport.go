@@ -29,7 +29,7 @@ type transport struct {
 	log      func(format string, args ...any)
 	program  string
 	args     []string          // arguments before the host
-	host     string            // as the user wrote it
+	host     string            // name or alias, without user and port
 	settings map[string]string // from ssh -G; the first value of each keyword
 	asks     asks
 	env      []string
@@ -83,8 +83,9 @@ func newTransport(ctx context.Context, s *Spec, log func(string, ...any)) (*tran
 			t.settings[key] = value
 		}
 	}
-	// iotax takes its error messages from the output of -v. The option overrides the user's LogLevel.
-	// As a master, iotax would end the user's sessions together with its own; it only uses an existing socket.
+	// iotax takes its error messages from the output of -v, which overrides the user's LogLevel. With ControlMaster=no,
+	// ssh may use an existing control socket but does not create one. Otherwise, the user's sessions could use the
+	// socket of iotax, and would end when iotax ends.
 	t.args = append([]string{"-v", "-T", "-x", "-o", "ClearAllForwardings=yes", "-o", "ControlMaster=no"}, t.args...)
 	set := func(option string) { t.args = append(t.args, "-o", option) }
 	if t.settings["serveraliveinterval"] == "0" || t.settings["serveralivecountmax"] == "0" {

@@ -111,8 +111,8 @@ type limaMade struct {
 }
 
 // Weakens returns the durability of the host's file system that contains the disk. For a directory that this host
-// shares at the same path, it returns the durability of that directory. On macOS, both are at most iotax.DriveCache:
-// with Lima's settings, neither QEMU nor Virtualization.framework makes the drive flush its cache.
+// shares at the same path, it returns the durability of that directory. On macOS, the result is at most
+// iotax.DriveCache: with Lima's settings, neither QEMU nor Virtualization.framework makes the drive flush its cache.
 func (m *limaInstance) Weakens(path, fs string) iotax.Durability {
 	switch fs {
 	case "virtiofs", "9p", "fuse.sshfs":
@@ -128,7 +128,7 @@ func (m *limaInstance) Caps() iotax.MachineCaps {
 }
 
 // Caps returns the capabilities of an instance that is deleted after the run. With mounts, the target's files may be on
-// this host and remain.
+// this host, where they remain.
 func (m *limaMade) Caps() iotax.MachineCaps {
 	c := m.limaInstance.Caps()
 	c.Started, c.Boot, c.Perishes = m.started, m.boot, !m.mounts

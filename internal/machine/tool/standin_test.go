@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 
 const sshd = "/usr/sbin/sshd"
 
-// A standin is one call of a tool. Each instance has a directory that contains its keys. While the instance runs, the
-// directory also contains its pid and port.
+// A standin is one call of a tool. Each instance (a machine of the tool) has a directory that contains the instance's
+// keys. While the instance runs, the directory also contains its pid and port.
 type standin struct {
 	dir  string
 	args []string

@@ -131,7 +131,7 @@ type tartVM struct {
 }
 
 // Caps returns the capabilities of a machine that is deleted after the run. With shared directories, the target's files
-// may be on this host and remain.
+// may be on this host, where they remain.
 func (v *tartVM) Caps() iotax.MachineCaps {
 	c := v.Machine.Caps()
 	c.Facts, c.Started, c.Boot, c.Weakens, c.Perishes = v.facts, v.began, v.boot, v.Weakens, !v.dirs

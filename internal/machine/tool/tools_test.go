@@ -51,8 +51,8 @@ func mustOpen(t *testing.T, k kind.Kind, spec plan.Spec) iotax.Machine {
 	return m
 }
 
-// suite runs the common tests of all machine kinds, and returns after the machines are closed. Only lima runs them in
-// full, because wsl runs commands in the same way, and tart runs them over SSH like kind ssh.
+// suite runs the common tests of all machine kinds, and returns after the machines are closed. Only kind lima gets all
+// tests, because kind wsl runs commands as kind lima does, and kind tart as kind ssh does.
 func suite(t *testing.T, brief bool, open func(t *testing.T) iotax.Machine) {
 	t.Helper()
 	t.Run("suite", func(t *testing.T) { machinetest.Run(t, open, machinetest.Options{Patience: time.Minute, Brief: brief}) })
@@ -177,7 +177,8 @@ func TestTart(t *testing.T) {
 // instance is removed. Other instances stay.
 func TestLeftInstances(t *testing.T) {
 	s := standIn(t)
-	// The record is written before the instance is made. This instance can be neither made nor removed.
+	// The record is written before the instance is made. Here, limactl can neither make nor remove the instance, so the
+	// record remains.
 	work := t.TempDir()
 	if _, err := LimaKind.Open(t.Context(), &Lima{Template: "none"}, kind.Options{WorkDir: work}); err == nil {
 		t.Fatal("a template that is none makes an instance")

@@ -42,8 +42,8 @@ func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (iotax.Mac
 	return m, nil
 }
 
-// spawn starts QEMU. For a micro-guest, it returns when init is ready. The caller must call end on the result. If boots
-// is nil, spawn finds or makes the boot files on this host.
+// spawn starts QEMU. For a micro-guest, it returns when init is ready. Unless spawn fails, the caller must call `end` on
+// the result. If `boots` is nil, spawn finds or makes the boot files on this host.
 func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Boots) (_ *booting, err error) {
 	name := o.Name
 	var pinned *pinning
@@ -176,8 +176,8 @@ func (b *booting) devices(ctx context.Context) error {
 		if d.Disk != nil {
 			disk := qemu.Disk{Disk: *d.Disk, ID: d.ID, Shared: b.beside.root != nil}
 			if b.beside.root != nil && !disk.ReadOnly {
-				// Give a second guest an overlay of the first guest's disk. It is in the same directory, so that
-				// flushes have the same effect.
+				// Give a second guest an overlay of the first guest's disk. The overlay is in the same directory as the
+				// disk, so that flushes have the same effect.
 				disk.Overlay = d.Disk.Path + "-" + filepath.Base(b.dir)
 				b.files = append(b.files, disk.Overlay)
 				if hint, err := overlay(ctx, d.Disk.Path, cmp.Or(d.Disk.Format, "raw"), disk.Overlay); err != nil {
@@ -196,8 +196,8 @@ func (b *booting) devices(ctx context.Context) error {
 	return nil
 }
 
-// line handles a line of the console. If the line contains a mark, line sends the mark to b.up, and records it if it is
-// a new phase of the boot.
+// `line` handles one line of the console. If that line contains a mark, `line` sends the mark to b.up, and records
+// the first mark of each boot phase in b.phases.
 func (b *booting) line(at time.Time, line string) {
 	m, ok := guest.ParseMark(line)
 	if !ok {

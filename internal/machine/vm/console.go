@@ -22,8 +22,8 @@ import (
 	"iotax/internal/probe"
 )
 
-// Console describes a guest without a shell (a unikernel). Its command is in the kernel command line, and it prints
-// its results on the serial port.
+// Console describes a guest without a shell (a unikernel). The kernel command line contains the guest's command, and the
+// guest prints the results on the serial port.
 type Console struct {
 	Command string `yaml:"command" doc:"kernel command line, with {command} for the command to run. With this key the guest has no shell and is booted for each command"`
 	Boot    string `yaml:"boot" doc:"regular expression for the line with the boot time, with a group named after the unit, as in 'Booted up in (?<ms>[0-9.]+) ms'"`
@@ -262,7 +262,8 @@ func (g *consoleGuest) RunOnConsole(ctx context.Context, args []string) (out iot
 	return out, nil
 }
 
-// A consoleReader parses the results on a console, line by line. The goroutine that reads QEMU's output calls line.
+// A consoleReader parses the results on a console. The goroutine that reads QEMU's output calls the method `line` for
+// each line.
 type consoleReader struct {
 	p      consolePatterns
 	mu     sync.Mutex

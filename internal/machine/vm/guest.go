@@ -32,7 +32,7 @@ type machine struct {
 	beside []*qemu.VM // running guests that Restart started
 }
 
-// Caps returns the capabilities of the connection and of QEMU.
+// Caps returns the capabilities of the agent, and those that QEMU provides.
 func (g *machine) Caps() iotax.MachineCaps {
 	c := g.Machine.Caps()
 	c.Perishes, c.Facts, c.Weakens, c.Processes = true, g.facts, g.Weakens, g.Processes

@@ -90,7 +90,7 @@ func (b *booting) image(ctx context.Context) error {
 }
 
 // overlay creates `file`, a qcow2 overlay for writes to the image `base`. Another guest may use `base` at the same
-// time. It replaces QEMU's snapshot=on, which would ignore flushes.
+// time. The overlay replaces QEMU's snapshot=on, which would ignore flushes.
 func overlay(ctx context.Context, base, format, file string) (hint string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

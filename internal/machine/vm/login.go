@@ -31,7 +31,8 @@ func meet(ctx context.Context, p *port) (*agent.Machine, error) {
 	return m, nil
 }
 
-// A port connects to an agent that a guest starts at boot. It serves one connection.
+// A port is the Transport to an agent that a guest starts at boot. It can connect only once, because the guest ends
+// with the connection.
 type port struct {
 	name string
 	dial func(context.Context) (net.Conn, error)

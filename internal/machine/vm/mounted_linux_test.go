@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// While a file system is mounted in the directory of a guest, its files are not removed.
+// The end of a guest does not remove the files of a file system that is mounted in the guest's directory.
 func TestMountedInWorkDirectory(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to mount")

@@ -37,10 +37,11 @@ type report struct {
 	Facts  map[string]string
 }
 
-// maxPhases limits the phases in a report. A guest has nine.
+// maxPhases limits the phases in a report. The boot of a guest has at most nine.
 const maxPhases = 16
 
-// check returns an error if r lacks parts of a report, because the machine does not run iotax's agent.
+// check returns an error if r has no facts, no phases or more than maxPhases. Such a report does not come from iotax's
+// agent.
 func (r *report) check() error {
 	if len(r.Boot) == 0 || len(r.Boot) > maxPhases || len(r.Facts) == 0 {
 		return fmt.Errorf("the report of its boot has %d phases and %d facts", len(r.Boot), len(r.Facts))
@@ -54,7 +55,7 @@ type outcome struct {
 	err error
 }
 
-// outcomes maps the id of an order to the channel between hold and await.
+// outcomes maps the id of an order to the channel between `hold` and `await`.
 var outcomes sync.Map
 
 func outcomeOf(id string) chan outcome {
@@ -101,7 +102,7 @@ var (
 		}
 	})
 
-	// await waits for the guest that hold starts, and returns its report.
+	// await waits until `hold` has started the guest, and returns the guest's report.
 	await = session.New("vm await", func(ctx context.Context, id string) (report, error) {
 		defer outcomes.Delete(id)
 		select {
@@ -141,7 +142,7 @@ func (g *nested) Caps() iotax.MachineCaps {
 	return c
 }
 
-// why returns the reason for the end of the guest. Call it only after ended is closed.
+// why returns the reason for the end of the guest. Call it only after g.ended is closed.
 func (g *nested) why() error { return cmp.Or(g.end, errors.New("it ended")) }
 
 func (g *nested) Close(ctx context.Context) error {
@@ -216,8 +217,8 @@ func openOn(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err 
 	return g, nil
 }
 
-// bring makes the guest's boot files on this host and copies them to the machine. If this host cannot make them, bring
-// returns nil, and the machine makes them itself. If the plan names a kernel, bring returns an error instead.
+// bring makes the guest's boot files on this host and copies them to the machine. If this host cannot make the files,
+// bring returns nil, and the machine makes its own files. If the plan names a kernel, bring returns an error instead.
 func bring(ctx context.Context, on *own, s *Spec, o kind.Options) (*Boots, error) {
 	system, err := session.System(ctx, on)
 	if err != nil {

@@ -29,7 +29,7 @@ var pinned = struct {
 }{guests: map[int]unix.CPUSet{}}
 
 // unpinned returns the CPUs in `all` that are neither in `own` nor used by a pinned guest. The caller must hold the lock
-// of pinned.
+// of the variable `pinned`.
 func unpinned(all, own unix.CPUSet) unix.CPUSet {
 	for _, used := range append(slices.Collect(maps.Values(pinned.guests)), own) {
 		for i := range all {
@@ -115,7 +115,7 @@ func (p *pinning) undo() error {
 }
 
 // moveRest moves this process and its descendants, except the guests, to the CPUs in `to`. The caller must hold the
-// lock of pinned.
+// lock of the variable `pinned`.
 func moveRest(to *unix.CPUSet) error {
 	errs := []error{moveThreads(os.Getpid(), to)}
 	for _, pid := range proctable.Tree(os.Getpid())[1:] {

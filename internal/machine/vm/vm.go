@@ -18,7 +18,7 @@ import (
 )
 
 // Spec is the spec of kind qemu: a guest that is started for the run and ended afterwards. Without an image and a
-// console, it is the built-in micro-guest.
+// console, the guest is the built-in micro-guest.
 type Spec struct {
 	Memory      plan.Size     `yaml:"memory" doc:"memory of the guest; the micro-guest needs 256MiB"`
 	CPUs        int           `yaml:"cpus" doc:"virtual CPUs"`

@@ -384,8 +384,8 @@ func TestQEMUDevices(t *testing.T) {
 }
 
 // A guest with its root on a disk can write to the root, load modules and run the tools. It detects a disk that was
-// hot-plugged during the boot. iotax writes the root again before each boot. After a power cut, the other disk still
-// contains the guest's files.
+// hot-plugged during the boot. iotax writes the root again before each boot. After a power cut, the hot-plugged disk
+// still contains the guest's files.
 func TestQEMURoot(t *testing.T) {
 	long.Test(t)
 	const rootSize, dataSize = 256 << 20, 32 << 20
@@ -715,7 +715,7 @@ func TestQEMURunnerKilled(t *testing.T) {
 	gonePids(t, pids)
 }
 
-// firstLine sends the text between `want` and the end of the line to found.
+// firstLine searches the output for `want`, and sends the rest of that line to `found`.
 type firstLine struct {
 	want  string
 	all   bytes.Buffer

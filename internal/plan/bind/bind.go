@@ -69,8 +69,8 @@ type Binder struct {
 	*syntax.Collector
 }
 
-// axes returns the lists in val that are given to options or to fields that do not take a list, and the lists of lists
-// given to fields that take one. key is the label if val itself is a list.
+// axes returns the lists in `val` that are given to options or to fields that do not take a list, and the lists of
+// lists that are given to fields that take a list. `key` is the label if `val` itself is a list.
 func (b *Binder) axes(spec Spec, key string, val *syntax.Node) (found []Axis) {
 	if val.Kind == syntax.ListNode {
 		return []Axis{{key, val}}
@@ -199,8 +199,8 @@ func (b *Binder) spread(k Kind, val *syntax.Node) {
 	}
 }
 
-// Bind fills a new spec of a kind from val for each combination of axis values. key is the node with the name of the
-// kind. Bind returns nil if the axes are invalid.
+// Bind fills a new spec of a kind from `val` for each combination of axis values. `key` is the node with the name of
+// the kind. Bind returns nil if the axes are invalid.
 func (b *Binder) Bind(k Kind, key, val *syntax.Node, limit int) []Variant {
 	b.spread(k, val)
 	spec := k.New()
@@ -221,7 +221,7 @@ func (b *Binder) Bind(k Kind, key, val *syntax.Node, limit int) []Variant {
 		v.Failed = len(b.Errs) > before
 		out = append(out, v)
 	}
-	return out // also after an error, so that references are checked
+	return out // even after an error, so that references to these variants are checked
 }
 
 func (b *Binder) Spec(v *Variant, k Kind, key, val *syntax.Node) {
@@ -274,8 +274,8 @@ func checkWords(spec Spec) error {
 	return nil
 }
 
-// Explain reports an error of a spec. The error points to `value`, or if that is nil, to the field of mapping that err
-// names, or else to `itself`.
+// Explain reports an error of a spec. The error points to `value`, or if that is nil, to the field of `mapping` that
+// err names, or else to `itself`.
 func (b *Binder) Explain(v *Variant, itself, value, mapping *syntax.Node, err error) {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range many.Unwrap() {
@@ -309,7 +309,7 @@ func AsFieldError(err error) FieldError {
 	return FieldError{Msg: err.Error()}
 }
 
-// Mapping binds the entries of val to the struct dst. spec is set only at the top level, where options are allowed.
+// Mapping binds the entries of `val` to the struct dst. `spec` is set only at the top level, where options are allowed.
 func (b *Binder) Mapping(v *Variant, dst reflect.Value, spec Spec, what string, val *syntax.Node) {
 	if dst.Kind() != reflect.Struct {
 		return
@@ -338,8 +338,7 @@ func (b *Binder) Mapping(v *Variant, dst reflect.Value, spec Spec, what string, 
 }
 
 func (b *Binder) option(v *Variant, o *Options, what string, names []string, key, val *syntax.Node) {
-	// Accept an option without a value, because that enables options such as time_based. o.Set rejects it where fio needs
-	// a value.
+	// Accept an option without a value, such as time_based. o.Set returns an error for an option that requires a value.
 	if val.Kind != syntax.ScalarNode && val.Kind != syntax.NullNode {
 		b.Fail(val, "write one word", "%s takes a word or a number, not %s", syntax.Quote(key.Text), val.What())
 		return

@@ -82,8 +82,8 @@ func (e *Encoder) Spec(kind string, spec, fresh Spec) *syntax.Node {
 	return n
 }
 
-// Fields encodes a struct. It omits nil pointers, and fields that are empty both in v and in fresh, which contains the
-// defaults.
+// Fields encodes a struct. It omits nil pointers, and fields that are empty both in v and in `fresh`, which contains
+// the defaults.
 func (e *Encoder) Fields(v, fresh reflect.Value) *syntax.Node {
 	n := &syntax.Node{Kind: syntax.MappingNode}
 	list, _ := Fields(v.Type())

@@ -26,8 +26,8 @@ var (
 	ScalarType      = reflect.TypeFor[Scalar]()
 )
 
-// Fields returns the tagged fields of a struct type in order of declaration. inline is the index of the map field that
-// contains the options, or nil.
+// Fields returns the tagged fields of a struct type in order of declaration. `inline` is the index of the map field
+// that contains the options, or nil.
 func Fields(t reflect.Type) (list []Field, inline []int) {
 	if t.Kind() != reflect.Struct {
 		return nil, nil
@@ -111,7 +111,7 @@ func KeysOf(spec Spec) []string {
 	return names
 }
 
-// Named returns enum without the empty word, which means unset.
+// Named returns `enum` without the empty word, which means unset.
 func Named(enum []string) []string {
 	return slices.DeleteFunc(slices.Clone(enum), func(s string) bool { return s == "" })
 }

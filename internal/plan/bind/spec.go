@@ -23,8 +23,8 @@ type Kind struct {
 	Assumed time.Duration
 
 	// Spread may return a key and several values, for example all nodes of a cluster. The binder then binds the spec as
-	// if the plan gave the key this list of values. fields contains the keys of the spec whose value is a single word.
-	// Spread may be nil, or return an empty key to change nothing. The error may be a *FieldError with a hint.
+	// if the plan gave the key this list of values. `fields` contains the keys of the spec whose value is a single
+	// word. Spread may be nil, or return an empty key to change nothing. The error may be a *FieldError with a hint.
 	Spread func(fields map[string]string) (key string, values []string, err error)
 }
 

@@ -89,7 +89,7 @@ type Costs struct {
 // number of rounds. The estimate includes at least one round, even if that round exceeds the budget.
 func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 	m := p.Measure
-	each := make([]time.Duration, len(p.Workloads)) // a round of a workload
+	each := make([]time.Duration, len(p.Workloads)) // time of a round of each workload
 	lone := make([]bool, len(p.Workloads))
 	had := m.Rounds.Max // rounds that every workload already has
 	for i := range p.Workloads {

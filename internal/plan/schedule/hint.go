@@ -51,7 +51,7 @@ func Workable(p *plan.Plan, hint string) string {
 		if was.Fixed() {
 			flag += " --protocol adaptive"
 		}
-		// Add half for the time between trials. Costs is zero, because the result depends only on p.
+		// Add half for the time between trials. Use no Costs, because the result must depend only on p and hint.
 		q.Measure.Budget = 0
 		least, _, _ := Estimate(&q, Costs{})
 		if least += least / 2; was.Budget > 0 && least > time.Duration(was.Budget) {

@@ -67,7 +67,7 @@ func one() *uint64 { n := uint64(1); return &n }
 
 func (s *schemer) section(what, doc string, kinds []bind.Kind) *jsonschema.Schema {
 	e := object("")
-	shown := "shown in the report, and " // with each target
+	shown := "shown in the report, and " // the report shows the labels of machines and targets, not those of workloads
 	switch what {
 	case "machine":
 		e.Properties.Set("on", &jsonschema.Schema{Type: "string", Description: "name of the machine that a container is on; this host when left out"})

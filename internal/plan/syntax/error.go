@@ -121,9 +121,9 @@ func Quote(s string) string {
 // excerptWidth is the maximum number of characters of a line that an error shows.
 const excerptWidth = 110
 
-// Excerpt returns up to `most` characters of line around the token at column, and a line of carets that mark the token.
-// A `most` below 20 counts as 20. Excerpt escapes unprintable characters. column and width are in characters, column
-// from 1.
+// Excerpt returns up to `most` characters of `line` around the token at `column`, and a line of carets that mark the
+// token. A `most` below 20 counts as 20. Excerpt escapes unprintable characters. `column` and `width` are in
+// characters, `column` from 1.
 func Excerpt(line string, column, width, most int) (text, carets string) {
 	most = max(20, most)
 	// Stop after the part that is shown: the line may be a megabyte long.

@@ -17,8 +17,8 @@ var Password = regexp.MustCompile(`://[^/?#\s'"]*?:([^/?#\s'"]*)@`)
 // secretKey matches the value of a key whose name suggests a secret.
 var secretKey = regexp.MustCompile(`(?i)\w*(?:passw|passphrase|_pass|secret|token|_key)\w*['"]?\s*[:=]\s*([^\s,}]+)`)
 
-// mask replaces each character of a secret in the lines of a source, so that other text keeps its column. It
-// is from a private use area of Unicode.
+// mask replaces each character of a secret in the lines of a source, so that other text keeps its column. mask is from
+// a private use area of Unicode.
 const mask = '\uE5EC'
 
 // Masked returns a line of a plan with each character of its secrets replaced with mask.

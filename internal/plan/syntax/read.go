@@ -30,7 +30,7 @@ const (
 	maxPaths   = 100 << 20 // bytes of key paths in the parser
 )
 
-// Read parses the text of a plan file into nodes. After an error, which it adds to c, it returns nil.
+// Read parses the text of a plan file into nodes. If it finds an error, it adds the error to c and returns nil.
 func Read(file string, text []byte, c *Collector) *Node {
 	src := &Source{file: file}
 	whole := func(hint, format string, args ...any) *Node {

@@ -287,7 +287,7 @@ func (p *Percent) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// keep returns the result of parse, or old and the error if parse rejects the text.
+// keep returns the result of `parse`, or `old` and the error if `parse` rejects the text.
 func keep[T any](old T, b []byte, parse func(string) (T, error)) (T, error) {
 	v, err := parse(string(b))
 	if err != nil {

@@ -36,7 +36,7 @@ func TestBetweenTicks(t *testing.T) {
 	}
 }
 
-// fakeClock advances only when pass is called. Each value sent to step causes a tick.
+// fakeClock advances only when `pass` is called. Each value sent to `step` causes a tick.
 type fakeClock struct {
 	mu         sync.Mutex
 	ran, slept time.Duration

@@ -52,8 +52,8 @@ type place struct {
 	_            uint32
 }
 
-// Profile samples the stacks of the processes that pids lists while they use a CPU, until stop is called. stop returns
-// the profile in the format of pprof, or nil if it has no samples. Profile needs root, or CAP_BPF and
+// Profile samples the stacks of the processes that `pids` lists while they use a CPU, until `stop` is called. `stop`
+// returns the profile in the format of pprof, or nil if it has no samples. Profile needs root, or CAP_BPF and
 // CAP_PERFMON.
 func Profile(pids func() []int) (stop func() ([]byte, error), err error) {
 	const op = "profile processes"
@@ -163,7 +163,7 @@ func Profile(pids func() []int) (stop func() ([]byte, error), err error) {
 // the same hash.
 const noStack = -int32(unix.EEXIST)
 
-// atSample returns the program for a sample. It also counts samples of other processes, without stacks, because pids
+// atSample returns the program for a sample. It also counts samples of other processes, without stacks, because `pids`
 // may list these processes later.
 func atSample(processes, counts, stacks int) asm.Instructions {
 	const key, value, userStack = -24, -32, 1 << 8

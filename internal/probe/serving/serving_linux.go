@@ -74,8 +74,8 @@ func (m *measurement) program(name string, kind ebpf.ProgramType, code asm.Instr
 	return p, err
 }
 
-// follow calls look immediately and then at every refresh interval, until stop is called or look returns an error. stop
-// returns that error.
+// follow calls `look` immediately and then at every refresh interval, until `stop` is called or `look` returns an
+// error. `stop` returns that error.
 func (m *measurement) follow(look func() error) (stop func() error, err error) {
 	if err := look(); err != nil {
 		return nil, err
@@ -108,8 +108,8 @@ func (m *measurement) close() {
 	}
 }
 
-// Start measures the processes that pids lists, until stop is called. For NBD, it must start while the server has no
-// request. It needs root, or CAP_BPF and CAP_PERFMON.
+// Start measures the processes that `pids` lists, until `stop` is called. For NBD, it must start while the server has
+// no request. It needs root, or CAP_BPF and CAP_PERFMON.
 func Start(pids func() []int, by Protocol) (stop func() (Times, error), err error) {
 	const op = "measure a server by its system calls"
 	m := &measurement{}

@@ -81,8 +81,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// Each NBD request counts once, from its receipt to its reply, also while no thread of the server works on it, and with
-// several clients and requests at the same time.
+// Each NBD request counts once, from its receipt to its reply, even while no thread of the server works on it, and even
+// with several clients and requests at the same time.
 func TestNBD(t *testing.T) {
 	dir, err := os.MkdirTemp("/var/tmp", "nbd-") // on a disk; short, because paths of sockets are limited
 	if err != nil {
@@ -93,7 +93,7 @@ func TestNBD(t *testing.T) {
 	if err := os.WriteFile(image, make([]byte, 8<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{ // both take at least 5 ms for a read
+	for _, args := range [][]string{ // both servers take at least 5 ms for a read
 		{"nbdkit", "--foreground", "--filter=delay", "file", image, "rdelay=5ms", "--unix"},
 		{"qemu-nbd", "--persistent", "--shared=8", "--object=throttle-group,id=g,x-iops-total=200", "--image-opts",
 			"driver=throttle,throttle-group=g,file.driver=file,file.aio=native,file.cache.direct=on,file.filename=" + image, "--socket"},
@@ -129,7 +129,8 @@ func TestNBD(t *testing.T) {
 	}
 }
 
-// With SFTP, a read is a call on a file, unless it is from the standard input. With Threads, it never is.
+// With SFTP, a call of read is a call on a file, unless it reads the standard input. With Threads, a call of read never
+// counts as a call on a file.
 func TestSFTP(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x")
 	if err := os.WriteFile(file, make([]byte, 4<<20), 0o600); err != nil {
@@ -193,7 +194,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// A process that starts during the measurement counts too. Without a process, stop returns an error.
+// A process that starts during the measurement counts too. Without a process, `stop` returns an error.
 func TestLateProcess(t *testing.T) {
 	needsRoot(t)
 	pids := make(chan int, 1)

@@ -451,7 +451,7 @@ func TestLimitsAndPaths(t *testing.T) {
 			t.Errorf("%v: %+v, want %q", share, got, want)
 		}
 	}
-	// A share that is too large does not explain a loss, so it has a sentence.
+	// A share of more than the line's rate does not explain a loss, so it has a sentence of its own.
 	get := func(target string, rate float64) reporttest.CellSpec {
 		return reporttest.CellSpec{Target: target, Workload: "get", Values: map[string]float64{"download.bandwidth": rate}}
 	}

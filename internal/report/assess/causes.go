@@ -24,7 +24,7 @@ const (
 	lineAtMost    = 1.05
 )
 
-// A reason is a cause in one cell, with a number that quantifies it. If several cells share a sentence, their
+// A reason is a cause in one cell, with a number that quantifies the cause. If several cells share a sentence, their
 // numbers are combined into a range.
 type reason struct {
 	rule   string
@@ -255,9 +255,9 @@ func (a *assessing) medianOf(c assessed, of func(*report.Trial) (float64, bool))
 	return stat.Median(xs).Estimate
 }
 
-// lineShare returns the share of a network's rate that a cell reaches, and the name of the rate. It uses the rate that
-// a network workload measured, if the plan compares the cell with it, or else the line rate in the facts of the cell's
-// trials or target. ok is false if neither is known.
+// lineShare returns the share of a network's rate that a cell reaches, and the name of the rate. If the plan compares
+// the cell with a network workload, this is the rate that the workload measured, otherwise the line rate in the facts of
+// the cell's trials or target. ok is false if neither rate is known.
 func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok bool) {
 	for _, sh := range c.r.Shares {
 		if a.Workload(sh.Workload).Kind == "network" {
@@ -304,7 +304,7 @@ func copiesText(n int) string {
 }
 
 // lines adds sentences about shares. It omits a share of a network's rate that explains a loss, because findReasons
-// reports it.
+// reports this share as a cause.
 func (a *assessing) lines(cells []assessed) {
 	open := Sentence{Kind: SaysUnsure}
 	var parts []string
@@ -321,7 +321,7 @@ func (a *assessing) lines(cells []assessed) {
 		if len(c.r.Values()) == 0 || a.Invalid(c.r) {
 			continue
 		}
-		first := true // share of a network's rate
+		first := true // no share of a network's rate precedes this one; lineShare uses only the first such share
 		for _, sh := range c.r.Shares {
 			network := a.Workload(sh.Workload).Kind == "network"
 			used, copies := a.withCopies(c, sh.Ratio)
@@ -444,7 +444,8 @@ func (a *assessing) paths() {
 	}
 }
 
-// pathValue returns the value with that name, or with a name that ends with it ("volume.first.duration").
+// pathValue returns the positive value with the given name, or with a prefix before that name
+// ("volume.first.duration").
 func pathValue(t *report.Trial, name string) (float64, bool) {
 	for v := range t.All() {
 		if (v.Name == name || strings.HasSuffix(v.Name, "."+name)) && v.Value > 0 {

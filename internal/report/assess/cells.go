@@ -172,7 +172,8 @@ func (a *assessing) failedAll() string {
 	return strings.TrimSuffix(why, ".")
 }
 
-// tied returns the other losses in the section of the worst cell that may be as large, the largest first.
+// tied returns the other losses in the worst cell's section that may be as large as its loss, the largest first. They
+// have the same reference.
 func tied(worst assessed, cells []assessed) (out []assessed) {
 	for _, c := range cells {
 		if c.s == worst.s && c.r != worst.r && c.r.Verdict == stat.Worse && c.r.Against == worst.r.Against &&
@@ -214,7 +215,7 @@ func (a *assessing) compared(cells []assessed) {
 		key = fmt.Sprintf("%v\x00%s\x00%s", c.r.Verdict, c.r.Target, c.r.Against)
 		for _, w := range a.why(c) {
 			key += "\x00" + w.rule
-			if w.format == nil { // a rule may have another text for the reference
+			if w.format == nil { // two cells may have the same rule with different texts
 				key += w.tell("")
 			}
 		}
@@ -271,7 +272,7 @@ func distance(r *report.Row) float64 {
 	return math.Max(r.Ratio.Estimate, 1/r.Ratio.Estimate)
 }
 
-// invalid adds sentences about the invalid results, also those of the baseline, grouped by note.
+// invalid adds a sentence for each note that makes results invalid. It includes invalid results of the baseline.
 func (a *assessing) invalid() {
 	var rows []assessed
 	for s, r := range a.Rows() {
@@ -306,7 +307,8 @@ var conditions = map[string]string{
 	rules.NoRatio.ID:          "a value has no logarithm",
 }
 
-// failed adds sentences about the cells without a result. A target that could not be opened has one sentence.
+// failed adds a sentence for each cell without a result, but only one for all cells of a target that could not be
+// opened.
 func (a *assessing) failed(cells []assessed) {
 	opened := map[string]bool{}
 	for _, c := range cells {
@@ -342,7 +344,7 @@ func (a *assessing) failed(cells []assessed) {
 	}
 }
 
-// open reports whether more rounds, or longer trials, could decide about a cell.
+// open reports whether more rounds or longer trials could lead to a verdict about a cell.
 func open(c assessed) bool {
 	return report.Unsure(c.r.Verdict) && (c.r.Ratio != nil || c.r.Few != nil)
 }

@@ -34,7 +34,7 @@ func (a *assessing) noise() {
 	for _, n := range all {
 		s.Figures = append(s.Figures, Figure{Target: n.c.r.Target, Workload: n.c.s.Workload, Metric: n.c.s.Metric})
 		name := n.c.name()
-		// The metrics of a fio job are one measurement in different units. Those of other workloads are separate
+		// The metrics of a fio job are one measurement in different units. The metrics of any other workload are separate
 		// measurements.
 		if w := a.Workload(n.c.s.Workload); len(w.Metrics) > 1 && w.Kind != "" && w.Kind != "fio" {
 			name = n.c.r.Target + " / " + format.Subject(n.c.s.Workload, n.c.s.Label)

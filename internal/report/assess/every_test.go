@@ -46,7 +46,8 @@ func answerCases() map[string]assessCase {
 			}
 		}
 	}
-	// fewIOs makes the p99 the metric of the reads, and gives b too few I/Os for it, and a too if both is set.
+	// fewIOs makes read.latency.p99 the metric of the reads. It gives target b, or all targets if `both` is set, too
+	// few I/Os for a p99.
 	fewIOs := func(both bool) func(*iotax.Run, []*iotax.Trial) {
 		return func(r *iotax.Run, ts []*iotax.Trial) {
 			r.Workloads[0].Metrics = []string{"read.latency.p99"}

@@ -165,7 +165,7 @@ func Job(r *report.Report) string {
 // mostValues is the maximum number of values of an option that Job lists.
 const mostValues = 6
 
-// size returns the option size of a job, or "" if it is unknown. job contains the job's options as a JSON object.
+// size returns the value of a job's option "size", or "" if it is unknown. job contains the options as a JSON object.
 func size(job string) string {
 	var options map[string]string
 	if json.Unmarshal([]byte(job), &options) != nil { // not written by iotax
@@ -289,7 +289,7 @@ func baselineVariation(r *report.Report) (lo, hi float64) {
 }
 
 // Objects describes how object data was protected and verified. If this differs between targets, it names the targets.
-// It returns "" if the run has no object workloads.
+// It returns "" if no trial records these facts.
 func Objects(r *report.Report) string {
 	said := map[string][]string{}
 	facts := r.ObjectFacts()

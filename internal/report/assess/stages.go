@@ -16,8 +16,8 @@ const mostStages = 3
 // ruleStages is the rule of causes that come from explained trials instead of a check.
 const ruleStages = "stages"
 
-// stages adds a sentence for each cell whose I/Os take longer than on the reference. It names a stage only if the
-// interval of its difference is above 0.
+// stages adds a sentence for each cell whose I/Os take longer than on the reference. The sentence names a stage only if
+// the whole interval of the stage's difference is above 0.
 func (a *assessing) stages() {
 	for _, x := range a.Explanations {
 		for _, e := range x.Targets {

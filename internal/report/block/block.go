@@ -136,7 +136,7 @@ type Table struct {
 	Keys  int   // number of leading columns that are repeated if the table is split; 0 stacks the cells instead
 	Ruled bool  // draw a line below the header
 
-	Grouped bool   // several rows share the first column, which may become a heading
+	Grouped bool   // successive rows may have the same first cell, which may become a heading
 	Plot    int    // the column with spans; 0 means none
 	Ticks   []Tick // on the axis of the spans
 	Zero    float64
@@ -181,7 +181,7 @@ const (
 // range is cut off.
 type Span struct {
 	Lo, Mid, Hi float64
-	Reference   bool // the row that others are compared with
+	Reference   bool // the span is in the row that the other rows are compared with
 }
 
 // A Tick is a labelled position on an axis.

@@ -56,7 +56,7 @@ func Log(label string, lo, hi float64, unit string) Axis {
 
 // ticks returns round numbers between lo and hi, in equal steps if the range is small.
 func ticks(lo, hi float64) (out []float64) {
-	if out = format.Ticks(lo, hi); len(out) > 2 || !(hi > lo*(1+1e-9)) || math.IsInf(hi, 0) { // in a smaller range, or with an infinite hi, the loop below would not end
+	if out = format.Ticks(lo, hi); len(out) > 2 || !(hi > lo*(1+1e-9)) || math.IsInf(hi, 0) { // if lo and hi are almost equal, or hi is infinite, the loop below would not end
 		return out
 	}
 	out = nil

@@ -17,7 +17,8 @@ import (
 // Hues is the number of colours. Target k gets colour k modulo Hues. Targets k and k+Hues get different dashes.
 const Hues = 8
 
-// Width is the default width of a drawing. Its text is readable on a phone (about 360 pixels).
+// Width is the default width of a drawing. The text of a drawing of this width is readable on a phone (about 360
+// pixels).
 const Width = 400
 
 // perChar is the width of a 12-pixel character in the widest common sans-serif font.

@@ -26,7 +26,7 @@ type Frame struct {
 
 const (
 	flameHeight = 18.0
-	thinnest    = 1.0 // functions with fewer pixels are not drawn
+	thinnest    = 1.0 // minimum width in pixels; narrower functions are not drawn
 )
 
 func (f Flame) draw() *canvas {

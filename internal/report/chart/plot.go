@@ -178,7 +178,7 @@ func (l Line) draw(c *canvas, at func(x, y float64) point) {
 	}
 }
 
-// legend draws the names of the lines and returns its height.
+// legend draws the names of the lines, and returns the height that they take.
 func (p Plot) legend(c *canvas) float64 {
 	const swatch, gap = 26.0, 16.0
 	x, y, named := 2.0, 14.0, false

@@ -7,8 +7,8 @@ import (
 	"iotax/stat"
 )
 
-// Work describes the work of a cell, whether its target is emulated, and what a flush guarantees there. A trend
-// excludes runs whose work differs from that of its newest run.
+// Work describes the work of a cell, whether its target is emulated, and the durability of the target. A trend excludes
+// runs for which Work returns another text than for the newest run.
 func Work(r *report.Report, c report.Cell) string {
 	w := works(r.Trials)[c]
 	var b strings.Builder

@@ -87,11 +87,11 @@ type Change struct {
 	Unit     string        `json:"unit"` // base unit
 	Better   iotax.Better  `json:"better"`
 	Baseline bool          `json:"baseline"` // the target is the common baseline of both runs
-	A        stat.Interval `json:"before"`   // median over the valid trials
+	A        stat.Interval `json:"before"`   // see report.Row.Value
 	B        stat.Interval `json:"value"`
 
 	Ratio *stat.Change `json:"ratio"`            // ratio of B to A; higher is better; nil if it cannot be computed
-	Loss  *stat.Change `json:"against_baseline"` // like Ratio, but of the ratios to each run's baseline; nil if it cannot be computed
+	Loss  *stat.Change `json:"against_baseline"` // B's ratio to its baseline, divided by A's ratio to its baseline; nil if it cannot be computed
 
 	P        iotax.Number    `json:"p"`          // p value of the hypothesis that the change is within the margin; NaN if the change is not judged
 	Adjusted iotax.Number    `json:"p_adjusted"` // P after Holm's adjustment
@@ -354,8 +354,9 @@ func sampleOf(logs [2][]float64, starts [2][]int, unit string, o stat.Options) s
 	return s
 }
 
-// losses returns the log ratios to the common baseline in both runs, one per round, and the starts of the rounds. d[0]
-// is nil if A has no valid baseline, and d[1] is nil unless B shares it: the same work with the same durability.
+// losses returns the log ratios to A's baseline in both runs, one per round, and the starts of the rounds. d[0] or d[1]
+// is nil if that run has no valid paired values. d[1] is also nil if B's baseline does different work, has another
+// durability, or is emulated in only one of the runs.
 func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (d [2][]float64, starts [2][]int) {
 	base := CellMetric{c.A.Baseline, k.Workload, k.Metric}
 	if base.Target == "" || base.Target == k.Target {

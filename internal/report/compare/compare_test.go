@@ -256,8 +256,8 @@ func TestCompareHolm(t *testing.T) {
 	}
 }
 
-// By loss, the pairs of rounds with the baseline are the sample. A cell that had enough of them in A and lacks them in B
-// is lost. A cell without a loss in A cannot lose one.
+// With ByLoss, the sample consists of pairs: the trials of a target and of the baseline in one round. A cell is lost if
+// A has enough valid pairs and B does not. A cell without enough valid pairs in A is not lost.
 func TestGateByLoss(t *testing.T) {
 	for _, better := range []iotax.Better{iotax.Up, iotax.Down} {
 		side := func(spoil int, invalid bool) *report.Report {
@@ -292,7 +292,8 @@ func TestGateByLoss(t *testing.T) {
 	}
 }
 
-// Trials that are too short for a percentile have no value of it. The other trials are the fast ones, so compare gives no verdict.
+// Trials that are too short for a percentile have no value for it. The trials with a value are the ones with the most
+// I/Os, so they are not representative, and there is no verdict.
 func TestPercentileOfShortTrials(t *testing.T) {
 	const name = "read.latency.p99.9"
 	side := func(short int, pooled bool) *report.Report {

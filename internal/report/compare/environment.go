@@ -25,7 +25,8 @@ type Difference struct {
 var passing = []string{"runner", "runners", iotax.FactCommand, iotax.FactSetupTime, iotax.FactMemoryBytes, "machine.memory.bytes", iotax.FactMachineHostname, iotax.FactAccelWhy, iotax.FactWatchDevice, iotax.FactKernelFile, iotax.FactDiskSize, iotax.FactDeviceSize,
 	iotax.FactFilesystemMount}
 
-// reported lists facts of trials that describe the target's environment. iotax.FactJob describes the work instead.
+// reported lists facts of trials that describe the target's environment. Other facts, such as iotax.FactJob, describe
+// the work.
 var reported = []string{"fio", "latency"}
 
 // random matches values that differ in each run: names of generated directories, iotax's kernel parameters, and

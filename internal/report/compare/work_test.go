@@ -94,7 +94,8 @@ func TestRenamedWorkload(t *testing.T) {
 	}
 }
 
-// A value that became 0 fails a gate, because a ratio to it does not exist. A value that was 0 before does not.
+// If a value of a cell is 0, the cell has no ratio and is not comparable. It fails the gate only if A's values are all
+// positive.
 func TestBecameZero(t *testing.T) {
 	zeros := append([]float64{0}, reporttest.Flat50[1:]...)
 	for _, x := range []struct {

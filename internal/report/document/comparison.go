@@ -351,7 +351,7 @@ func cells(all []*compare.Comparison, at []map[compare.CellMetric]*compare.Chang
 	byLoss := loss && all[0].By == compare.ByLoss
 	for _, c := range all {
 		head := []string{c.Letter, c.Letter + "/A", "verdict"}
-		if loss { // with ByLoss, verdicts depend on this column; otherwise it is the first to be dropped
+		if loss { // with ByLoss, verdicts depend on this column; otherwise a table that is too wide omits this column first
 			head = append(head, "against "+c.A.Baseline)
 		}
 		if byLoss {

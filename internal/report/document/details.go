@@ -84,8 +84,8 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 		out = append(out, notes)
 	}
 	out = append(out, block.Heading{Text: "How it was measured", ID: "how"})
-	if p == nil { // a page starts with these lines
-		if r.Layout != "generated" { // so does this layout with the first of them
+	if p == nil { // a page shows the environment and the job at its start
+		if r.Layout != "generated" { // this layout shows the environment in its first line
 			out = append(out, remarks(assess.Environment(r))...)
 		}
 		out = append(out, remarks(assess.Job(r))...)

@@ -161,7 +161,7 @@ func short(r *report.Report, a assess.Assessment, tight bool) block.Document {
 		if more > 0 {
 			d.Blocks = append(d.Blocks, block.Paragraph{Text: format.Plural(more, "more row") + ": --details", Joined: true})
 		}
-		var failed []string // they have no rows in these tables
+		var failed []string // targets that could not be opened, which have no rows in these tables
 		for _, t := range r.Targets() {
 			if t.Err != "" {
 				failed = append(failed, t.Name)
@@ -412,7 +412,7 @@ func reasons(r *report.Report, answer string) (out []block.Block) {
 	return out
 }
 
-// inOrder returns all notes of the report.
+// inOrder returns all notes of the report: notes about the whole run or every row come first, in order of severity.
 func inOrder(r *report.Report) (items []block.Note) {
 	rank := []iotax.Severity{iotax.Invalid, iotax.Warning, iotax.Info}
 	all := slices.Concat(r.General, r.Common)

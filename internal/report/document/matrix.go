@@ -17,15 +17,16 @@ import (
 )
 
 const (
-	mostColumns = 4  // if there are more workloads than this, and more than targets, the workloads become the rows
-	mostRows    = 12 // maximum number of compared targets as rows; one more is allowed
+	mostColumns = 4  // if there are more workloads than this, and more than there are targets, the workloads become the rows
+	mostRows    = 12 // maximum number of compared targets as rows; if there is only one more, it is shown, too
 	mostAcross  = 8  // the same for workloads as rows; fewer, because target names in the header take several lines
 	mostNotes   = 5
 	fewNotes    = 2 // maximum number of notes in a tight document
-	mostUnsure  = 2 // if at most this many cells are too noisy, their notes contain the interval; one more if only one target is compared
+	mostUnsure  = 2 // if at most this many cells (one more if only one target is compared) are too noisy, their notes contain the interval
 )
 
-// undecidedLoss orders cells without a verdict between those without a loss and the confirmed losses, which are above 1.
+// undecidedLoss is the loss by which undecided and invalid cells are ordered. It is between 0, for cells without a loss,
+// and confirmed losses, which are above 1.
 const undecidedLoss = .5
 
 // matrix returns a table of the loss of each target under each workload, with the smallest losses first. Below it are
@@ -36,7 +37,7 @@ func matrix(r *report.Report, a assess.Assessment, tight bool) []block.Block {
 		m.mostNotes = fewNotes
 	}
 	var works []string            // names that cell.work returns
-	worst := map[string]float64{} // keys are targets, and works with the prefix "/"
+	worst := map[string]float64{} // largest loss; keys are targets, and names in `works` with the prefix "/"
 	for _, c := range cellsOf(r) {
 		if c.r.Ran == 0 && c.r.Err == "" && len(c.r.Notes) == 0 {
 			continue // the target does not run the workload
@@ -130,7 +131,7 @@ func matrix(r *report.Report, a assess.Assessment, tight bool) []block.Block {
 	out := []block.Block{t}
 	sum := m.sum()
 	if len(sum) == 1 && a.Sentences[0].Kind == assess.SaysUnsure {
-		sum = nil // the answer already reports it
+		sum = nil // the answer already contains this count
 	}
 	if left > 1 {
 		sum = append(sum, fmt.Sprintf("%d more without a larger confirmed loss: --details", left))
@@ -207,7 +208,7 @@ func (m *making) cell(target, work string) block.Cell {
 		out.Notes = m.note("Compared with " + r.Against + ".")
 	}
 	verdict := r.Verdict
-	if verdict == stat.NoVerdict && m.InvalidBy(r) != nil { // an invalid baseline
+	if verdict == stat.NoVerdict && m.InvalidBy(r) != nil { // an invalid row without a reference, such as the baseline
 		verdict = stat.NotComparable
 	}
 	switch verdict {

@@ -179,7 +179,7 @@ func tiles(r *report.Report, answer assess.Sentence) []block.Tile {
 		fair = block.Tile{Name: fair.Name, Figure: "emulated guests", About: about, Tone: block.Bad, Link: fair.Link}
 	}
 	if slices.ContainsFunc(slices.Concat(r.General, r.Common, r.Notes), func(n report.Note) bool { return n.Rule == rules.NoisyBaseline.ID }) {
-		fair.About = strings.TrimPrefix(fair.About+"; "+rules.Title(rules.NoisyBaseline.ID), fromChecks+"; ") // it affects every ratio
+		fair.About = strings.TrimPrefix(fair.About+"; "+rules.Title(rules.NoisyBaseline.ID), fromChecks+"; ") // a noisy baseline affects every ratio
 	}
 	return []block.Tile{worse, largest, measured, fair}
 }
@@ -335,7 +335,7 @@ func secondary(s *report.Section) block.Block {
 	return t
 }
 
-// facts returns the end of a page, from the boots to the trials.
+// facts returns the last parts of a page: the boot times, the targets, the environment and the trials.
 func (p *page) facts(r *report.Report) (out []block.Block) {
 	var targets []block.Block
 	var boots []block.Chart

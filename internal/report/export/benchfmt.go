@@ -118,7 +118,7 @@ func headline(r *report.Report, workload, metric string) bool {
 	return slices.ContainsFunc(r.Sections, func(s report.Section) bool { return s.Workload == workload && s.Metric == metric })
 }
 
-// benchUnit returns the direction and the unit of a value in this format: read.iops has unit IOPS and direction read,
+// benchUnit returns the direction and the benchmark unit of a value: read.iops has unit IOPS and direction read,
 // read.latency.mean has sec/op, read.latency.p99 has p99-sec/op. If a value has no direction, its unit contains its
 // name. If the unit is "", Benchfmt omits the value.
 func benchUnit(v iotax.Value) (op, unit string) {
@@ -187,7 +187,7 @@ func word(s string) string {
 	return s
 }
 
-// A namer keeps names unique if word maps several names to the same text.
+// A namer keeps names unique if the function `word` maps several names to the same text.
 type namer map[[2]string]string
 
 func (n namer) of(kind, name string) string {

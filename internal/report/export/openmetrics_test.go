@@ -74,7 +74,7 @@ func TestOpenMetrics(t *testing.T) {
 	}
 }
 
-// Invalid numbers are marked. A baseline's number is marked, too, although it has no verdict.
+// Invalid numbers are marked, even those of a baseline, which has no verdict.
 func TestOpenMetricsOfInvalidNumbers(t *testing.T) {
 	run, trials := reporttest.RunOf(6, map[string][]string{"4k read": {"read.iops", "read.bandwidth"}}, reporttest.Reads("disk", 10000, nil), reporttest.Reads("guest", 5000, nil))
 	for _, x := range trials {

@@ -37,6 +37,7 @@ const (
 )
 
 // Estimate formats a ratio without its interval: "33× slower", "14 % slower", "1.4× faster". A ratio above 1 is better.
+// If the interval is too wide, the text is "too noisy" or a bound: "at least 50× slower".
 func (c Contrast) Estimate(i stat.Interval) string {
 	if s, ok := c.vague(i); ok {
 		return s

@@ -76,8 +76,8 @@ func near(s string, x float64) bool {
 }
 
 // For any interval, each printed number matches the estimate or a bound, apart from rounding. A difference of more than
-// 100 % is not printed as a percentage. Intervals that are wide and contain 1 are too noisy. Numbers have at most two
-// significant digits, or three in a narrow interval or from 1 to 1.2.
+// 100 % is not printed as a percentage. A wide interval that contains 1 is printed as "too noisy". Numbers have at most
+// two significant digits, or three in a narrow interval or from 1 to 1.2.
 func TestNoNumberMisstatesTheData(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		estimate := math.Exp(rapid.Float64Range(-9, 9).Draw(t, "log estimate"))

@@ -50,7 +50,7 @@ func TestCompareAnything(t *testing.T) {
 	})
 }
 
-// The text and the JSON report a verdict that Holm's adjustment withdraws.
+// If Holm's adjustment withdraws a verdict, the text report and the JSON show the original verdict.
 func TestHolmIsTold(t *testing.T) {
 	rep := report.New(reporttest.OneOfMany())
 	var plain, js bytes.Buffer
@@ -258,8 +258,8 @@ func TestScalingIsInEveryFormat(t *testing.T) {
 	}
 }
 
-// A count of 0, such as 0 retransmits, is a measurement. A bandwidth of 0 is not, either in the run or in the published
-// figures.
+// A count of 0, such as 0 retransmits, is a measurement. A bandwidth of 0 is not a measurement, either in the run or in
+// the published figures.
 func TestReferenceCounts(t *testing.T) {
 	run, trials := reporttest.RunOf(4, map[string][]string{"network": {"bandwidth", "retransmits"}},
 		reporttest.CellSpec{Target: "a to b", Workload: "network", Values: map[string]float64{"bandwidth": 100, "retransmits": 0}},

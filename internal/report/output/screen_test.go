@@ -83,7 +83,7 @@ func TestManyAndFew(t *testing.T) {
 	if s := shortText(t, report.New(reporttest.RunOf(6, nil, cells...)), 80); !strings.Contains(s, "\n  00 ") || strings.Contains(s, "\n  11 ") {
 		t.Error(s)
 	}
-	// Nor is a row without a verdict omitted before the rows without a loss.
+	// Rows without a loss are omitted before rows without a verdict.
 	cells = nil
 	for w := range 12 {
 		for i, iops := range []float64{1e4, 1e4 * (1 + .5*float64(w%2))} {

@@ -53,8 +53,8 @@ func TestStarts(t *testing.T) {
 	// If another start could give other ratios, each form of the report mentions the single start exactly once.
 	for _, c := range []struct {
 		what, machine, fact, value string // of the second target
-		opened                     string // how long each of its trials took to open the machine
-		shards                     string // each shard starts its own machines
+		opened                     string // time to open a machine for each trial of that target; "" if trials share a machine
+		shards                     string // number of shards, each with its own machines; "" for an undivided run
 	}{
 		{"machines", "guest", "", "", "", ""},
 		{"servers", "host", iotax.FactNBD, "qemu-nbd", "", ""},

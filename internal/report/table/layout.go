@@ -92,7 +92,8 @@ func first(r *report.Report) []*report.Section {
 	return out
 }
 
-// result returns a row of a table without verdicts. Its last cell marks invalid results and refers to the notes.
+// result returns a row for a table that has no column for verdicts. The last cell of the row refers to the notes. It
+// also shows whether the result is invalid, missing, or cannot be ranked or compared.
 func result(r *report.Report, s *report.Section, row *report.Row, cells ...string) block.Row {
 	out := block.Words(cells...)
 	last := block.Cell{Notes: row.Notes}
@@ -119,9 +120,9 @@ func weight(s *report.Section, row *report.Row) float64 {
 	return most
 }
 
-// tartTables returns the table of the benchmark that ships with Tart: a line for each workload and executor,
-// bandwidth and IOPS in each direction, and latencies as mean ± standard deviation. The numbers are medians over the
-// trials. The deviation is within a trial.
+// tartTables returns the table of the benchmark that ships with Tart: a line for each workload and executor (target),
+// with bandwidth and IOPS in each direction, and latencies as mean ± standard deviation. The numbers are medians over
+// the trials. The deviation is within a trial.
 func tartTables(r *report.Report) []block.Table {
 	t := block.Table{Title: "Medians over the trials; latencies are mean ± standard deviation inside a trial",
 		Head: []string{"name", "executor", "B/W (read)", "B/W (write)", "I/O (read)", "I/O (write)", "latency (read)",

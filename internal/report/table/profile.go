@@ -42,7 +42,7 @@ func Profile(x report.Profile) block.Table {
 	return t
 }
 
-// ProfileFoot returns sentences about unknown profiles, the speed of profiled trials compared with the others, the
+// ProfileFoot returns sentences about unknown profiles, the speed of profiled trials compared with other trials, the
 // command that writes a profile, and the number of trials that an interval needs.
 func ProfileFoot(x report.Profile, run, counted string) (out []string) {
 	speeds, show, least := "", "", stat.LeastTrials

@@ -101,8 +101,8 @@ func Stages(x report.Explanation) block.Table {
 	return t
 }
 
-// StagesFoot returns sentences about unknown stages, unexplained time, the speed of explained trials compared with the
-// others, and the number of rounds that an interval needs.
+// StagesFoot returns sentences about unknown stages, unexplained time, the speed of explained trials compared with other
+// trials, and the number of rounds that an interval needs.
 func StagesFoot(x report.Explanation, counted string) (out []string) {
 	for _, e := range x.Targets {
 		if !e.Known() {

@@ -28,7 +28,7 @@ type grid struct {
 type level struct {
 	short bool // use Cell.Short
 	plot  int  // minimum width of spans; 0 omits them
-	names int  // longer names may wrap
+	names int  // names that are wider than this may wrap
 }
 
 // levels lists the levels in decreasing detail. The first that fits is used.

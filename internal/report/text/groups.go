@@ -12,8 +12,8 @@ import (
 	"iotax/internal/report/format"
 )
 
-// inGroups writes each value of the first column as a heading above its rows. Consecutive values that have one row each
-// and the same second column get that column as their common heading.
+// inGroups writes each value of the first column as a heading above its rows. If several consecutive values have a
+// single row each, with the same text in the second column, this text is their common heading instead.
 func (t *writer) inGroups(b block.Table) {
 	var groups [][]block.Row
 	name := func(i, k int) string { return groups[i][0].Cells[k].Text }

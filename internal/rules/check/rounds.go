@@ -33,8 +33,8 @@ func (s *study) groups() []iotax.Finding {
 }
 
 // restarted reports whether the trials of a workload have several starts, of which some have several rounds. The
-// confidence interval then already includes the variation between starts. If each round has its own start, it does not
-// contain a ratio that resembles that of the round before.
+// confidence interval then already includes the variation between starts. If each round has its own start, the interval
+// does not account for correlated rounds, so restarted returns false.
 func (s *study) restarted(workload string) bool {
 	rounds, several := map[int]int{}, false // a round of each start
 	for _, t := range s.trials {

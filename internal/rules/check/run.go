@@ -134,8 +134,8 @@ func (s *study) reported(target, workload, rule string) bool {
 	return false
 }
 
-// sameDevice finds targets with different directories or devices that share one device of a machine. A target based
-// on another target shares its device by design.
+// sameDevice finds targets with different directories or devices that share one device of a machine. It skips a target
+// that is based on another target, because these two share a device by design.
 func (s *study) sameDevice() []iotax.Finding {
 	type device struct{ machine, name string }
 	all, order := map[device][]iotax.TargetInfo{}, []device{}
@@ -186,8 +186,8 @@ func below(p, dir string) bool {
 }
 
 // ownMount reports whether the user probably expects a separate disk, because the directory is a mount point,
-// /etc/fstab lists a mount point for it, or its path suggests one. In a container it returns false, because every
-// volume is mounted there.
+// /etc/fstab lists a mount point for it, or its path suggests one. In a container it returns false, because there every
+// volume is a mount point.
 func (s *study) ownMount(t iotax.TargetInfo) bool {
 	container := t.Facts["machine.container"]
 	if t.Machine == "host" {

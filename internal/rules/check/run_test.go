@@ -46,7 +46,7 @@ func scale(t *iotax.Trial, by float64) {
 	}
 }
 
-// fastAndCached makes the guest three times as fast. A cache answers its trials of the first rounds.
+// fastAndCached makes the guest three times as fast. A cache serves the guest's trials in the first `rounds` rounds.
 func fastAndCached(trials []*iotax.Trial, rounds int) {
 	each(trials, "guest", func(t *iotax.Trial) {
 		if scale(t, 3); t.Round < rounds {
@@ -278,8 +278,8 @@ func kept(run *iotax.Run, trials []*iotax.Trial) {
 	}
 }
 
-// Correlated rounds give a finding, unless the run has several starts. The interval of such a run already includes the
-// variation between starts.
+// Correlated rounds give a finding, unless the run has several starts with several rounds each. The interval of such a
+// run already includes the variation between starts.
 func TestCorrelatedStarts(t *testing.T) {
 	for starts, want := range map[int]bool{1: true, 4: false, 0: true} { // 0: a start for each round
 		run, trials := cleanRun()

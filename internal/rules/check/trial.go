@@ -186,9 +186,9 @@ func (r reading) device() []iotax.Finding {
 		inner, seen := r.value("machine.device." + c.direction + ".bytes")
 		outer, counted := r.value("device." + c.direction + ".bytes")
 		// The device counters include the ramp, but the workload's own count does not. Prefer the counter of the upper
-		// layer, which also includes it. Without one, assume half of the ramp's full share, because a cold ramp is
-		// often slower than the window. Use the processes' I/O accounting only to lower this estimate: it also counts
-		// reads of executables, and I/O on other devices.
+		// device, which also includes the ramp. Without that counter, assume half of the ramp's full share, because a
+		// cold ramp is often slower than the window. Use the processes' I/O accounting only to lower this estimate,
+		// because the accounting also counts reads of executables, and I/O on other devices.
 		asked := done * (1 + r.rampShare()/2)
 		if own, whole := r.account(c.direction); seen {
 			asked = inner
@@ -246,7 +246,7 @@ func (r reading) rampShare() float64 {
 func (r reading) direct() bool {
 	_, ok := r.t.Facts[iotax.FactDirect]
 	return ok && !slices.ContainsFunc(r.parts(iotax.FactDirect), func(d string) bool {
-		return d == "0" || d == "false" || d == "default" // "direct" without a value means on
+		return d == "0" || d == "false" || d == "default" // an empty value means that direct is on
 	})
 }
 
@@ -282,9 +282,9 @@ func (r reading) foreign() []iotax.Finding {
 	return fs
 }
 
-// foreignOther searches for operations of other processes in the direction that the workload does not use. If caches
-// were dropped, reads during writes count only if the account of the trial's own processes is complete, because
-// programs may be read from the device again.
+// foreignOther searches for operations of other processes in the direction that the workload does not use. In a cold
+// trial, reads during writes count only if the account of the trial's own processes is complete, because the kernel may
+// read their programs from the device again.
 func (r reading) foreignOther(used, other string) []iotax.Finding {
 	if _, whole := r.account(used); used == "write" && r.t.Cold && !whole {
 		return nil
@@ -466,7 +466,7 @@ func (r reading) stalled(s iotax.Series) *iotax.Finding {
 }
 
 // gradual reports whether the level already changed before the step: the means of the two halves of the time before the
-// step differ by more than a quarter of its size. A slope can look like a step.
+// step differ by more than a quarter of the step. Without this check, a slope could look like a step.
 func gradual(s iotax.Series, st stat.Step) bool {
 	var sum, n [2]float64
 	for i := range min(len(s.T), len(s.V)) {

@@ -102,7 +102,8 @@ func ids(fs []iotax.Finding) []string {
 	return out
 }
 
-// planted contains faults that break one rule about trials, each with a similar change that does not break any rule.
+// planted contains faults that each break one rule about trials. For each fault, it also contains a similar change that
+// breaks no rule.
 var planted = []struct {
 	rule     string
 	name     string
@@ -221,7 +222,7 @@ var planted = []struct {
 		},
 		func(t *iotax.Trial, _ *iotax.Target) {
 			drop(t, "machine.")
-			set(t, "own.read.bytes", 2*get(t, "read.bytes")) // from another device
+			set(t, "own.read.bytes", 2*get(t, "read.bytes")) // includes reads from another device
 			set(t, "device.read.bytes", 1.1*get(t, "read.bytes"))
 		}},
 	{"device-did-less", "a buffered job over a disk with a cache", iotax.Warning,
@@ -323,7 +324,7 @@ var planted = []struct {
 			set(t, "device.read.ios", get(t, "device.write.ios"))
 			set(t, "device.read.bytes", get(t, "device.write.bytes"))
 		},
-		func(t *iotax.Trial, _ *iotax.Target) { // the trial's own program, read from the device again
+		func(t *iotax.Trial, _ *iotax.Target) { // own reads: in a cold trial, the kernel reads the workload's program from the device again
 			written(t)
 			set(t, "device.read.ios", get(t, "device.write.ios"))
 			set(t, "device.read.bytes", get(t, "device.write.bytes"))

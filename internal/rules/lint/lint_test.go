@@ -35,7 +35,7 @@ func about(fs []Finding, rule string) []Finding {
 // Every rule about jobs and plans has an example that breaks it and a similar one that does not.
 func TestExamples(t *testing.T) {
 	for _, r := range rules.All() {
-		if r.In&rules.BeforeRun == 0 || r.In == rules.Result { // see TestResults
+		if r.In&rules.BeforeRun == 0 || r.In == rules.Result { // TestResults tests the rules about results
 			continue
 		}
 		t.Run(r.ID, func(t *testing.T) {

@@ -31,7 +31,7 @@ var profileOptions = map[string]string{
 	"device-names": "filename", "test-duration": "runtime",
 }
 
-// slipped reports whether `key` looks like a misspelling of `near`. Options of a single engine do not count.
+// slipped reports whether `key` looks like a misspelling of `near`. It returns false if `near` belongs to one engine.
 func slipped(key, near string) bool {
 	o, ok := fio.LookupOption(near)
 	return ok && o.Engine == "" && len(key) >= 6 && levenshtein.Distance(key, near, nil) <= 2

@@ -35,7 +35,7 @@ func guestDiskCache(p *planView, r *report) {
 		switch {
 		case cache == "unsafe" && slices.ContainsFunc(p.jobs, (*job).writes):
 			r.on(t.Where("cache"), r.rule.Severity, "%s has cache=unsafe: its flushes are acknowledged and not done, those of %s are", t.Name, p.Baseline)
-			r.hint("use `cache: none` (or directsync)") // not the hint of the rule: direct: 0 does not make QEMU flush
+			r.hint("use `cache: none` (or directsync)") // the rule's hint offers direct: 0, but QEMU would not flush
 		case (cache == "unsafe" || cache == "writeback" || cache == "writethrough") && slices.ContainsFunc(p.jobs, (*job).direct) && p.baselineDirect():
 			r.on(t.Where("cache"), r.rule.Severity, "%s has cache=%s: direct I/O in the guest comes from the host's page cache, that of %s does not", t.Name, cache, p.Baseline)
 		}

@@ -97,7 +97,8 @@ func TestScriptOfManyLines(t *testing.T) {
 	}
 }
 
-// iodepth=0 is a bad value, because fio rejects it. fio --parse-only accepts the other values, so they are misread.
+// iodepth=0 breaks the rule bad-value, because fio rejects it. fio --parse-only accepts the other options, so they
+// break the rule misread-value instead.
 func TestNumbersBelowOne(t *testing.T) {
 	for option, want := range map[string]string{"numjobs=0": "misread-value", "nrfiles=0": "misread-value", "iodepth=0": "bad-value"} {
 		found, err := Script("x", "fio --name=a --rw=read --size=64g --direct=1 --"+option+"\n", Facts{})

@@ -89,7 +89,7 @@ func commands(name, text string, read func(name string) ([]byte, error), facts F
 
 func (t *texted) commandFindings(c *fio.Command, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
 	if c.Remote() {
-		facts = Facts{} // the machine, container or image that runs it is unknown
+		facts = Facts{} // the machine, container or image that runs fio is unknown
 	}
 	if strings.HasSuffix(c.Program, ".exe") {
 		facts = Facts{OS: "windows", Memory: facts.Memory}
@@ -232,7 +232,7 @@ func (t *texted) jobs(specs []fio.JobSpec) []*job {
 		j := &job{name: names[i], set: map[string]setting{}, group: spec.Group}
 		t.fill(j, spec.Section, spec.Settings)
 		if name := spec.Section.Name; !j.has("filename", "read_iolog", "opendir") && device(name) {
-			// fio uses the name of a job as its file name if it is the name of a device.
+			// If the name of a job is the name of a device, fio uses this device as the job's file.
 			j.add(setting{key: "filename", value: strings.ReplaceAll(name, ":", `\:`), base: 1024, at: j.head.at})
 		}
 		out = append(out, j)

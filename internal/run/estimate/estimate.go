@@ -26,9 +26,9 @@ import (
 	"iotax/stat"
 )
 
-// An assumption contains the times assumed for a kind of machine until a run of the same plan has been measured. boot
-// is the time to boot the machine, place to attach a place, prepare to prepare a workload, and around is the overhead
-// of each trial.
+// An assumption contains the times assumed for a kind of machine until a run of the same plan has been measured. `boot`
+// is the time to boot the machine, `place` the time to attach a place, `prepare` the time to prepare a workload, and
+// `around` the overhead of each trial.
 type assumption struct{ boot, place, prepare, around time.Duration }
 
 var (
@@ -39,7 +39,7 @@ var (
 	emulated = assumption{8 * time.Second, 2 * time.Second, 1500 * time.Millisecond, 1600 * time.Millisecond}
 )
 
-const assumedWrite = 150 << 20 // assumed speed of writing test files, in B/s, also through shares
+const assumedWrite = 150 << 20 // assumed speed of writing test files, in B/s, with or without a share
 
 func assume(p *plan.Plan, machine, accel string) assumption {
 	m, ok := p.Machine(machine)
@@ -147,8 +147,9 @@ const searchedRuns = 20
 
 // Costs returns the costs measured by the last run in db with the targets and workloads of p on this host, and the id
 // of that run. It searches at most searchedRuns runs with the name of p. If none matches, or db is nil, it returns
-// assumed costs and "". mode is how the run calibrates. If Costs cannot read a run, it calls `note` with the error and
-// skips the run, because no measurement depends on the estimate. It fails only if ctx ends, with the cause of ctx.
+// assumed costs and "". `mode` is the way in which the run calibrates. If Costs cannot read a run, it calls `note` with
+// the error and skips the run, because no measurement depends on the estimate. It fails only if ctx ends, with the
+// cause of ctx.
 func Costs(ctx context.Context, db *store.Store, p *plan.Plan, mode calibrate.Mode, note func(string, ...any)) (c schedule.Costs, from string, err error) {
 	c = Assumed(p)
 	c.Before = calibrate.Ahead(p, mode, kinds.All())
@@ -193,8 +194,7 @@ func Costs(ctx context.Context, db *store.Store, p *plan.Plan, mode calibrate.Mo
 	return c, "", nil
 }
 
-// samePlan returns the plan of r if its targets and workloads are those of p, and nil otherwise. The measure
-// settings of the plans may differ.
+// samePlan returns the plan of r if it equals p except for the measure settings, and nil otherwise.
 func samePlan(p *plan.Plan, r *iotax.Run) *plan.Plan {
 	q, err := kinds.Saved(r)
 	if err != nil {
@@ -260,8 +260,8 @@ func Done(p *plan.Plan, trials []*iotax.Trial) map[string]int {
 	return done
 }
 
-// work contains the properties of a workload that an estimate needs. space is the number of bytes that the workload
-// writes to a place. pilot is equal for workloads that share a pilot, and "" for a workload without one.
+// work contains the properties of a workload that an estimate needs. `space` is the number of bytes that the workload
+// writes to a place. `pilot` is equal for workloads that share a pilot, and "" for a workload without one.
 type work struct {
 	space int64
 	pilot string
@@ -359,7 +359,7 @@ func span(lo, hi time.Duration) string {
 	return from + " to " + to
 }
 
-// Lines describes how long a run takes and which steps take that time. from is the id of the run in which c was
+// Lines describes how long a run takes and which steps take that time. `from` is the id of the run in which c was
 // measured, or "" if c is assumed.
 func Lines(p *plan.Plan, c schedule.Costs, from string) (lines []string) {
 	least, most, rounds := schedule.Estimate(p, c)

@@ -84,7 +84,7 @@ func (b *board) take(e run.Event, now time.Time) {
 }
 
 // speeds returns the IOPS and bandwidth of a trial, each summed over reads, writes and trims. If the trial failed, was
-// discarded or has neither value, iops is its outcome.
+// discarded or has neither value, `iops` is the outcome of the trial.
 func speeds(t *iotax.Trial, metric string) (iops, bandwidth string) {
 	if t.Err != "" {
 		return "failed", ""

@@ -40,8 +40,8 @@ type Progress struct {
 	stop  chan struct{} // closed to end the goroutine of tick
 }
 
-// New returns a Progress that writes to out. live reports whether out is a terminal. columns is the width to assume if
-// the size of the terminal is unknown.
+// New returns a Progress that writes to `out`. `live` reports whether `out` is a terminal. `columns` is the width to
+// assume if the size of the terminal is unknown.
 func New(out io.Writer, level Level, live bool, columns int) *Progress {
 	return &Progress{out: out, level: level, Live: live, size: func() (int, int) { return terminal.Size(out, columns) }}
 }
@@ -176,7 +176,7 @@ func (p *Progress) tick(stop chan struct{}) {
 	}
 }
 
-// draw clears the board and prints `above`. If board is true and the output is a terminal, it prints the board below
+// draw clears the board and prints `above`. If `board` is true and the output is a terminal, it prints the board below
 // that text. It uses a single write to avoid flicker.
 func (p *Progress) draw(above string, board bool) {
 	var b strings.Builder

@@ -68,8 +68,8 @@ func Continue(r *iotax.Run) string {
 	return "iotax run --resume=" + r.ID
 }
 
-// Beat starts reporting to a shared store that this process works on run id, and returns at once. It reports until
-// stop is called, even after ctx ends, because the process still cleans up after Ctrl-C.
+// Beat starts reporting to a shared store that this process works on the run `id`, and returns at once. It reports
+// until `stop` is called, even after ctx ends, because the process still cleans up after Ctrl-C.
 func Beat(ctx context.Context, db *store.Store, id string) (stop func()) {
 	if !db.Shared() {
 		return func() {}
@@ -126,8 +126,8 @@ func died(who leftover.Runner, silent store.Silence) string {
 	return ""
 }
 
-// settle adds a finding for each process that died without recording its end. If there are such processes and all
-// others have ended, it sets the status of the run to Interrupted.
+// settle adds a finding for each process that died without recording its end. If there are such processes and all other
+// processes have ended, it sets the status of the run to Interrupted.
 func settle(r *iotax.Run, heard store.Pulse) {
 	var dead []iotax.Finding
 	began := 0

@@ -14,7 +14,7 @@ import (
 )
 
 // TakeUp prepares opts to continue a shard that was started before: it stores the saved part of the run and its trials
-// in opts. It does not change opts for a new shard. done reports that the shard is complete. TakeUp fails if a
+// in opts. It does not change opts for a new shard. `done` reports that the shard is complete. TakeUp fails if a
 // process of this host still measures the shard.
 func TakeUp(ctx context.Context, db *store.Store, opts *run.Options) (done bool, err error) {
 	part, err := db.Part(ctx, opts.ID, store.Part(opts.Shard))

@@ -25,8 +25,8 @@ import (
 	"iotax/internal/workload"
 )
 
-// Deps returns the functions for a run that is saved in db. work is the run's working directory. Workloads may
-// overwrite the devices in destroy. With verbose, the run prints the command of each trial.
+// Deps returns the functions for a run that is saved in db. `work` is the run's working directory. Workloads may
+// overwrite the devices in `destroy`. With `verbose`, the run prints the command of each trial.
 func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress, verbose bool) run.Deps {
 	cache := iotax.CacheDir()
 	here := host.Local()

@@ -30,7 +30,7 @@ import (
 
 const (
 	target   = stat.Confidence
-	maxFirst = 30 // later first analyses use the last row
+	maxFirst = 30 // a schedule with a later first analysis uses the last row
 	maxLast  = 60
 	maxLooks = 5
 
@@ -137,7 +137,7 @@ func noises() []float64 {
 	return ns
 }
 
-// alphas returns the table by first analysis and number of analyses. 0 means that there is no such schedule.
+// alphas returns the table of α′, by first analysis and number of analyses. 0 means that there is no such schedule.
 func alphas(studies int, seed uint64) [maxFirst + 1][maxLooks + 1]float64 {
 	ps := plans()
 	best := make([]float64, len(ps))

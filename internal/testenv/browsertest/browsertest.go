@@ -260,8 +260,8 @@ const objections = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a",
   r.violations.map(v => v.id + " (" + v.impact + ") " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")).join("\n"))`
 
 // reachable is a script that returns the number of elements that a keyboard must reach. If a radio button is checked,
-// it counts only that button of the group. It defines mouseOnly, which lists elements that only a mouse can use, and
-// focused, which returns what is wrong with the focus after Tab number k.
+// the script counts only that button of the group. The script defines mouseOnly, which lists elements that only a
+// mouse can use, and focused, which returns what is wrong with the focus after Tab number k.
 const reachable = `(() => {
   for (const d of document.querySelectorAll("details")) d.open = true;
   document.body.tabIndex = -1;

@@ -40,7 +40,7 @@ func Docker(t *testing.T) *Engine {
 	return e
 }
 
-// Podman starts Podman's Docker-compatible service. It ends with the test.
+// Podman starts Podman's Docker-compatible service. The service ends with the test.
 func Podman(t *testing.T) *Engine {
 	e := prepare(t, "podman", "podman", "conmon", "runc")
 	conf := e.Dir + "/containers.conf"
@@ -61,7 +61,7 @@ events_logger = "file"
 	return e
 }
 
-// prepare makes the directory of an engine. It skips the test without root, or if a tool is missing.
+// prepare makes the directory of an engine. It skips the test if this process is not root, or if a tool is missing.
 func prepare(t *testing.T, name string, tools ...string) *Engine {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -165,7 +165,7 @@ func unmountBelow(t *testing.T, dir string) {
 	}
 }
 
-// Load loads an image with the host's busybox, and with fio if fio is true, into the engine.
+// Load loads an image with the host's busybox into the engine. If `fio` is true, the image also contains fio.
 func (e *Engine) Load(t *testing.T, name string, fio bool) {
 	t.Helper()
 	file := filepath.Join(e.Dir, "image.tar")

@@ -23,7 +23,7 @@ type option struct {
 
 // tables is the JSON that package fio reads.
 type tables struct {
-	Fio       string            // the latest version
+	Fio       string            // the latest version in fio's repository
 	Options   []option          // options of the installed fio
 	Elsewhere []option          // options of other builds and later versions
 	Since     map[string]string // the version that introduced an option; options of the oldest fio 2 are omitted
@@ -31,7 +31,7 @@ type tables struct {
 	// option. It lists the values that 3.33 or any later version accepts in some build. The key of an engine's option
 	// starts with the name of its file in engines/.
 	Forms   map[string]*form
-	Engines map[string]string // by name of each engine in any version of fio 2 or 3: its file in engines/, without .c
+	Engines map[string]string // by engine name: the name of its file in engines/, without .c; from all versions of fio 2 and 3
 }
 
 func main() {

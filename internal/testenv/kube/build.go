@@ -95,7 +95,7 @@ func build(ctx context.Context, program string) (err error) {
 			return err
 		}
 	}
-	// The components report this version, and kubelet refuses an older API server.
+	// The components report the version that these flags set. kubelet refuses an API server with an older version.
 	minor, _, _ := strings.Cut(strings.TrimPrefix(Version, "v1."), ".")
 	flags := "-s -w"
 	for _, p := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {

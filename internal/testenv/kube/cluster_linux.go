@@ -226,7 +226,8 @@ func (c *Cluster) Lead(t *testing.T, network, to string) (host string) {
 func (c *Cluster) within(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		// The thread returns to its namespace instead of ending, because programs that it started may end with it.
+		// The thread returns to its namespace instead of ending, because programs that the thread started may end with the
+		// thread (Pdeathsig).
 		runtime.LockOSThread()
 		done <- func() error {
 			var spaces [2]int
@@ -274,7 +275,7 @@ func (c *Cluster) run(t *testing.T, name string, args ...string) {
 	c.procs = append(c.procs, cmd)
 }
 
-// await polls ready until it returns nil. It fails the test after startTime.
+// await calls `ready` repeatedly until it returns nil. It fails the test after startTime.
 func (c *Cluster) await(t *testing.T, part string, ready func() error) {
 	t.Helper()
 	var err error
@@ -328,7 +329,7 @@ func (c *Cluster) secrets(t *testing.T) {
 	c.client = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
 }
 
-// ConfigFor returns a kubeconfig for the user with the token. server need not be the address of the proxy.
+// ConfigFor returns a kubeconfig for the user with the token. `server` need not be the address of the proxy.
 func (c *Cluster) ConfigFor(server, token string) []byte {
 	return fmt.Appendf(nil, `apiVersion: v1
 kind: Config
@@ -451,7 +452,7 @@ func (c *Cluster) control(t *testing.T) {
 
 func (c *Cluster) kubelet(t *testing.T, n node) {
 	groups := ""
-	if n.index > 0 { // a kubelet removes unknown pod cgroups next to its own
+	if n.index > 0 { // a kubelet removes unknown pod cgroups next to its own, so the other nodes get their own parent
 		groups = groupRoot + "/" + n.name
 		makeGroups(t, groups)
 	}
@@ -573,7 +574,7 @@ func makeGroups(t *testing.T, group string) {
 	}
 	must(t, os.MkdirAll(unified+group, 0o755))
 	for dir := filepath.Dir(group); ; dir = filepath.Dir(dir) {
-		defer func() { // deferred, so that it runs from the root down
+		defer func() { // deferred, so that the controllers are enabled from the root down
 			for controller := range strings.FieldsSeq(string(list)) {
 				if err := os.WriteFile(filepath.Join(unified, dir, "cgroup.subtree_control"), []byte("+"+controller), 0o644); err != nil {
 					t.Logf("%s: %v", dir, err)
@@ -586,7 +587,8 @@ func makeGroups(t *testing.T, group string) {
 	}
 }
 
-// removeGroups removes the cgroups that the kubelets and makeGroups made, after their processes have ended.
+// removeGroups removes the cgroups that the kubelets and makeGroups made. The processes in these cgroups must have
+// ended.
 func removeGroups(t *testing.T) {
 	var roots []string
 	for _, name := range []string{"/kubepods", groupRoot} {

@@ -16,8 +16,9 @@ import (
 )
 
 // enter makes the files below $1 the root of a mount namespace, which exists until the script's input ends. $2 is the
-// node's directory. The script copies it to a tmpfs, because containerd's overlays cannot be on an overlay. It moves
-// the mount to / in addition to calling chroot, because a process that enters the mount namespace starts at its root.
+// node's directory. The script copies that directory to a tmpfs, because containerd's overlays cannot be on an
+// overlay. Calling chroot is not enough, because a process that enters the mount namespace starts at the root of the
+// namespace. So the script also moves the overlay to /.
 const enter = `set -e
 mkdir -p /mnt/node /run/node
 mount -t tmpfs none /run/node
@@ -40,8 +41,8 @@ const kubeletPort = 10250
 
 // Join adds a node with this name to the cluster. The node runs in the guest m, whose kernel may support file systems
 // that this machine's kernel lacks. The guest must reach this machine's loopback interface, and m must be able to
-// forward ports to the guest. address is the guest's address in its own network. files is the directory in the guest
-// that contains the files of this machine.
+// forward ports to the guest. `address` is the guest's address in its own network. `files` is the directory in the
+// guest that contains the files of this machine.
 func (c *Cluster) Join(t *testing.T, m iotax.Machine, name, address, files string) {
 	t.Helper()
 	n := node{name: name, address: address, index: len(c.nodes)}

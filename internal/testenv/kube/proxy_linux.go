@@ -17,7 +17,7 @@ type Proxy struct {
 	deaf  bool
 }
 
-// newProxy forwards each connection that l accepts to a connection that dial opens. The proxy ends with the test.
+// newProxy forwards each connection that l accepts to a connection that `dial` opens. The proxy ends with the test.
 func newProxy(t *testing.T, l net.Listener, dial func() (net.Conn, error)) *Proxy {
 	p := &Proxy{Address: l.Addr().String(), conns: map[net.Conn]bool{}}
 	var all sync.WaitGroup
@@ -83,7 +83,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Deaf makes the proxy close new connections immediately if yes is true, and forward them again otherwise.
+// Deaf makes the proxy close new connections immediately if `yes` is true, and forward them again otherwise.
 func (p *Proxy) Deaf(yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

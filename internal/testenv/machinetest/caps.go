@@ -45,8 +45,8 @@ func (Full) Caps() (c iotax.MachineCaps) {
 	return c
 }
 
-// Keeps checks that outer, which wraps inner, has all capabilities of inner, except that the fields in changed must
-// differ.
+// Keeps checks that `outer`, which wraps `inner`, has all capabilities of `inner`, except that the fields in `changed`
+// must differ.
 func Keeps(t *testing.T, outer, inner iotax.Machine, changed ...string) {
 	t.Helper()
 	has, had := reflect.ValueOf(outer.Caps()), reflect.ValueOf(inner.Caps())

@@ -1,4 +1,4 @@
-// Package machinetest contains the test suite for all kinds of machines, including the fake.
+// Package machinetest contains the test suite for all kinds of machines, including the fake machine.
 //
 // On the machine, the suite needs only programs that the busybox of the built-in guest contains: sh, cat, chmod, dd,
 // env, kill, mkdir, mv, printf, pwd, rm, sleep, wc, and setsid if available.
@@ -52,7 +52,7 @@ type suite struct {
 	patience time.Duration
 }
 
-// Run runs the suite as subtests of t. It calls open once for most tests, and once more for the test that kills its
+// Run runs the suite as subtests of t. It calls `open` once for most tests, and once more for the test that kills its
 // machine. It closes these machines.
 func Run(t *testing.T, open func(t *testing.T) iotax.Machine, options ...Options) {
 	var o Options
@@ -702,8 +702,8 @@ func (p *pids) list() []string {
 	return strings.Fields(p.buf.String())
 }
 
-// start runs c, which must print n process ids, then calls stop. It returns the ids and the error of Machine.Run. It
-// fails the test if Run does not return promptly after stop.
+// start runs c, which must print n process ids, then calls `stop`. It returns the ids and the error of Machine.Run. It
+// fails the test if Run does not return promptly after `stop`.
 func (s *suite) start(t *testing.T, ctx context.Context, c *iotax.Cmd, n int, stop func()) (ids []string, err error) {
 	t.Helper()
 	p := listen(n)
@@ -830,7 +830,7 @@ func (s *suite) deadline(t *testing.T) {
 }
 
 // death kills the machine while it runs a command. The error must not be an exit status, and must come promptly. The
-// next command must fail in the same way or, if the machine lasts, succeed.
+// next command must succeed if `lasts` is true, and otherwise fail in the same way.
 func (s *suite) death(t *testing.T, kill func(iotax.Machine) error, lasts bool) {
 	_, err := s.start(t, t.Context(), sh("echo $$; exec sleep 1008"), 1, func() {
 		if err := kill(s.Machine); err != nil {

@@ -88,7 +88,7 @@ func Warn(r rules.Rule) iotax.Finding {
 	return r.As(iotax.Warning).Found(iotax.Subject{}, "seen")
 }
 
-// Reads returns a cell of small reads. If more is not nil, it modifies the cell.
+// Reads returns a cell of small reads. If `more` is not nil, it modifies the cell.
 func Reads(target string, iops float64, more func(*CellSpec)) CellSpec {
 	c := CellSpec{Target: target, Workload: "4k read", Values: map[string]float64{"read.iops": iops, "read.bandwidth": iops * 4096}}
 	if more != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Golden compares the output of write with a file in testdata. With -update, it writes the file instead.
+// Golden compares the output of `write` with a file in testdata. With -update, it writes the file instead.
 func Golden(t *testing.T, name string, write func(io.Writer) error) {
 	t.Helper()
 	var got bytes.Buffer

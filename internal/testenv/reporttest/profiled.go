@@ -13,7 +13,7 @@ import (
 
 // Profiled returns the run of Explained with a profiled trial in place of each explained one. An I/O on the host disk
 // takes 10 µs of CPU time in fio, including 6 µs in vfs_read. An I/O on the guest disk takes 60 µs in QEMU, including
-// 42 µs in vfs_read. In odd rounds, each takes 1 % more. The guest share has no profile.
+// 42 µs in vfs_read. In odd rounds, an I/O takes 1 % more CPU time. The guest share has no profile.
 func Profiled(rounds int) (*iotax.Run, []*iotax.Trial) {
 	run, trials := Explained(rounds)
 	for _, t := range trials {
@@ -39,7 +39,7 @@ func Profiled(rounds int) (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// pprof returns a profile of 10,000 I/Os. stacks contains the ns that an I/O spends in each stack.
+// pprof returns a profile of 10,000 I/Os. `stacks` contains the ns that an I/O spends in each stack.
 func pprof(stacks map[string]int64) []byte {
 	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "cpu", Unit: "nanoseconds"}}}
 	for _, stack := range slices.Sorted(maps.Keys(stacks)) {

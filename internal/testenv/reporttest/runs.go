@@ -180,7 +180,7 @@ func Matrix(r *rand.Rand, targets, workloads, rounds int, sd float64, of func(ta
 func OneOfMany() (*iotax.Run, []*iotax.Trial) {
 	return Matrix(rand.New(rand.NewPCG(4, 4)), 3, 8, 6, .02, func(target, workload int) float64 {
 		if target == 0 && workload == 0 {
-			return .9 // worse than the margin, but only slightly
+			return .9 // worse by more than the margin, but not by much
 		}
 		return 1
 	})
@@ -200,7 +200,7 @@ func Layered() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// LaidOut returns the run of fixture with sections, the table layout named layout, and standard deviations of
+// LaidOut returns the run of fixture with sections, with the table layout `layout`, and with standard deviations of
 // latencies.
 func LaidOut(layout string, fixture func() (*iotax.Run, []*iotax.Trial)) (*iotax.Run, []*iotax.Trial) {
 	run, trials := fixture()
@@ -271,7 +271,7 @@ func Clients(noise float64) (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Curved adds an open loop at three loads, and a store that one, two and four clients read, to a run.
+// Curved adds to a run an open loop at three loads, and a store that one, two and four clients read.
 func Curved(run *iotax.Run, trials []*iotax.Trial) (*iotax.Run, []*iotax.Trial) {
 	names := func(targets []iotax.TargetInfo) (out []string) {
 		for _, t := range targets {
@@ -342,8 +342,8 @@ func ALab() (figures []published.Figure, names iotax.Reference, caveat string) {
 			Values: map[string]string{"s3 / large object / upload.bandwidth": "minio / put / bw"}}, ""
 }
 
-// Quick returns a run of the suite "quick" on a busy machine that emulates its guests, in trials of one second. A cache
-// served one result, one is too noisy, and the budget was spent before the last round.
+// Quick returns a run of the suite "quick" on a busy machine that emulates its guests, in trials of one second. A
+// cache served one result, another result is too noisy, and the budget was spent before the last round.
 func Quick() (*iotax.Run, []*iotax.Trial) {
 	ratios := map[string][3]float64{"host disk": {1, 1, 1}, "guest virtio-fs": {1 / 8., 1 / 11., .2}, "guest virtio-blk": {1 / 14., 1 / 21., .93}, "guest 9p": {1 / 33., 1 / 25., 1 / 5.6}}
 	names := []string{"host disk", "guest virtio-blk", "guest virtio-fs", "guest 9p"}

@@ -118,8 +118,8 @@ func Start(settings ...string) (_ *Server, err error) {
 	}
 }
 
-// programs returns the directory of the server programs: the one of initdb in PATH, or the last one below
-// /usr/lib/postgresql, which Debian does not include in PATH.
+// programs returns the directory of the server programs: the directory of initdb in PATH, or the last such directory
+// below /usr/lib/postgresql, which Debian does not include in PATH.
 func programs() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		return filepath.Dir(path), nil
@@ -168,7 +168,7 @@ func (s *Server) Database() (string, error) {
 
 // Stop ends the server and removes its data.
 func (s *Server) Stop() error {
-	_ = s.cmd.Process.Signal(syscall.SIGINT) // fast shutdown: it ends the sessions
+	_ = s.cmd.Process.Signal(syscall.SIGINT) // fast shutdown: the server ends all sessions
 	select {
 	case <-s.done:
 	case <-time.After(30 * time.Second):

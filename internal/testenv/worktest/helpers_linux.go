@@ -22,8 +22,8 @@ func AnExport(t testing.TB) (target *iotax.Target, server *exec.Cmd) {
 	return Serves(t, server, socket, pid), server
 }
 
-// Serves starts a server and waits until it has written its process id to the file pid, which means that it accepts
-// connections. It returns a target for the server's NBD socket, and kills the server when the test ends.
+// Serves starts a server and waits until it has written its process id to the file `pid`, which means that it accepts
+// connections. Serves returns a target for the server's NBD socket, and kills the server when the test ends.
 func Serves(t testing.TB, server *exec.Cmd, socket, pid string) *iotax.Target {
 	t.Helper()
 	if err := server.Start(); err != nil {

@@ -243,7 +243,7 @@ func (s *saying) Write(p []byte) (int, error) {
 	if s.seen = s.pattern.Match(s.tail); s.seen {
 		close(s.found)
 	}
-	if n := len(s.tail) - longestMatch; n > 0 { // cut between lines, so that ^ does not match at the cut
+	if n := len(s.tail) - longestMatch; n > 0 { // cut after a line break if there is one, so that ^ does not match at the cut
 		s.tail = slices.Clone(s.tail[n+bytes.IndexByte(s.tail[n:], '\n')+1:])
 	}
 	return len(p), nil

@@ -61,7 +61,7 @@ func (s *Command) Traits() plan.Traits { return plan.Traits{Metrics: s.metrics} 
 func (s *Command) metrics() []metric.Metric {
 	all := metric.Of(iotax.Seconds, iotax.Down, iotax.ValueDuration, "time from the start of the command to its end")
 	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
-		if x, err := parseExtract(name, s.Values[name]); err == nil { // otherwise, Validate reports it
+		if x, err := parseExtract(name, s.Values[name]); err == nil { // otherwise, Validate reports the error
 			all = append(all, metric.Of(x.unit.unit, x.unit.better, name, "by values:")...)
 		}
 	}
@@ -114,8 +114,8 @@ func (s *Command) Validate() error {
 	return errors.Join(errs...)
 }
 
-// fromHere reports whether a variable takes its value from the environment of iotax. A plan may name a secret only in
-// this form.
+// fromHere reports whether a variable is named like a secret and gets its value from the environment of iotax (NAME:
+// $NAME). A plan may name a secret only in this form.
 func (s *Command) fromHere(name string) bool { return s.Env[name] == "$"+name && secret.Named(name) }
 
 // args returns the words of the command for an operating system. Placeholders are not replaced yet.

@@ -75,7 +75,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// A command finds the labels of its workload. A label of the target has precedence.
+// The placeholders in a command can name labels of its workload. A label of the target has precedence.
 func TestWorkloadLabels(t *testing.T) {
 	w, err := Kind.New(plan.Workload{Name: "test", Spec: commandOf("echo {threads} {build} {dir}"), Labels: map[string]string{"threads": "4", "build": "w", "dir": "no"}}, support.Env{})
 	if err != nil {

@@ -109,8 +109,8 @@ func parseExtract(name, text string) (extract, error) {
 	return x, nil
 }
 
-// take returns the value from standard output. If a pattern does not match there, it searches standard error. The last
-// match counts, because programs print progress first and totals last.
+// take returns the value from standard output. If a pattern does not match there, take searches standard error. The
+// last match counts, because programs print progress first and totals last.
 func (x extract) take(stdout, stderr []byte) (iotax.Value, error) {
 	var n float64
 	var err error

@@ -142,7 +142,7 @@ func TestConsole(t *testing.T) {
 		t.Errorf("a console without the line: %v", err)
 	}
 
-	// The guest can run only one command. Check reports that before anything is booted.
+	// The guest can run only one command. Check rejects a shell and hooks before anything is booted.
 	for _, change := range []func(*Command){func(c *Command) { c.Shell = true }, func(c *Command) { c.Setup = "true" }} {
 		c := commandOf("true")
 		change(c)

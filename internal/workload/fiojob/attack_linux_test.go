@@ -18,8 +18,8 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// swap is a shell script that waits in directory $1 until fio runs with a test file of 68 KiB. iotax has then made its
-// last check. The script replaces iotax's directory with one that contains links named $3… to file $2.
+// swap is a shell script that waits in directory $1 until fio runs with a test file of 68 KiB. By then, iotax has made
+// its last check. The script then replaces iotax's directory with one that contains links named $3… to file $2.
 const swap = `
 cd "$1" && victim=$2 && shift 2 && mkdir evil && for f; do ln -s "$victim" "evil/$f"; done
 echo ready

@@ -15,7 +15,7 @@ import (
 // A part is one of several jobs that run at the same time.
 type part struct {
 	name     string
-	index    int // 0 for the first job, which is the workload itself
+	index    int // 0 for the first job, whose options are in fioJob itself
 	settings []fio.Setting
 	file     string // filename in the job file, or ""
 }
@@ -77,8 +77,8 @@ func (r *resolved) total() (n int64) {
 	return n
 }
 
-// facts returns the main options as facts of the trial. It joins the values of several jobs, as in "4k + default", but
-// names an engine that all of them use only once.
+// facts returns the main options as facts of the trial. It joins the values of several jobs, as in "4k + default". If
+// all jobs use the same engine, facts names this engine once.
 func (r *resolved) facts(engine string) map[string]string {
 	l := line{job: r, engine: engine, export: engine == nbdEngine}
 	var engines []string

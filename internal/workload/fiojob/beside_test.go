@@ -7,7 +7,7 @@ import (
 	"iotax/fio"
 )
 
-// The fact direct is derived from both of fio's options for it.
+// The fact `direct` is derived from fio's options direct and buffered.
 func TestFactDirect(t *testing.T) {
 	size := fio.Setting{Key: "size", Value: "1m"}
 	for _, c := range []struct {
@@ -35,7 +35,7 @@ func TestFactDirect(t *testing.T) {
 	}
 }
 
-// The fact ioengine names the engine of each job if they differ.
+// The fact `ioengine` names the engine of each job if the jobs use different engines.
 func TestFactIOEngine(t *testing.T) {
 	job := func(engine string) *resolved { return &resolved{engine: engine} }
 	for _, c := range []struct {

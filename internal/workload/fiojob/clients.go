@@ -69,7 +69,7 @@ func (j *fioJob) parties(t *iotax.Target) ([]party, error) {
 	return out, nil
 }
 
-// each calls f for all parties and joins their errors. If stop is set, it returns the first error immediately.
+// each calls f for all parties and joins their errors. If `stop` is set, it returns the first error immediately.
 func (j *fioJob) each(t *iotax.Target, stop bool, f func(party) error) error {
 	all, err := j.parties(t)
 	if err != nil {
@@ -120,7 +120,8 @@ func (j *fioJob) checkTogether(ctx context.Context, t *iotax.Target) error {
 	return claimAll(all)
 }
 
-// confined returns the command that runs args, fio's client for the servers of all, so that it uses only files in dir.
+// confined returns the command that runs `args`, fio's client for the servers of `all`, so that the client uses only
+// files in `dir`.
 func confined(all []party, dir string, args ...string) ([]string, error) {
 	var peers []iotax.Machine
 	for _, p := range all {

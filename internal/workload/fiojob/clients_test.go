@@ -61,7 +61,7 @@ func TestJobFileOfClients(t *testing.T) {
 	}
 }
 
-// The logs of the client are read also if the path of the temporary directory looks like a pattern.
+// Run reads the client's logs even if the path of the temporary directory looks like a glob pattern.
 func TestClientsLogs(t *testing.T) {
 	tmp := filepath.Join(t.TempDir(), "[ab]")
 	if err := os.Mkdir(tmp, 0o700); err != nil {
@@ -106,8 +106,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// hostile is a fio server that requests the file `want` of its client, instead of running a job. It writes the reply to
-// the file want.stolen. listen is the option --server=sock:SOCKET.
+// hostile is a fio server that requests the file `want` from its client instead of running a job. It writes the reply
+// to the file `want`.stolen. `listen` is the option --server=sock:SOCKET.
 func hostile(want, listen string) {
 	l, err := net.Listen("unix", strings.TrimPrefix(listen, "--server=sock:"))
 	if err != nil {
@@ -151,7 +151,7 @@ func crc16(b []byte) (crc uint16) {
 	return crc
 }
 
-// fio's client opens no file of this host that a hostile server requests.
+// fio's client does not open files of this host that a hostile server requests.
 func TestHostileServer(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("of this user"), 0o600); err != nil {

@@ -101,8 +101,8 @@ func knee(rate float64, step, ramp, limit time.Duration) float64 {
 	return math.Sqrt(lo * hi)
 }
 
-// aside is the share by which the test widens an interval at both ends, because the simulation ignores nbdkit's order
-// of reads and stalls of this machine.
+// aside is the share by which the test widens an interval at both ends, because the simulation ignores stalls of this
+// machine and the order in which nbdkit serves reads.
 const aside = .03
 
 const kneeLimit = 20 * time.Millisecond

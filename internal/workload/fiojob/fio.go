@@ -795,7 +795,7 @@ func smallest(v string, kbBase int, otherwise int64) int64 {
 }
 
 // surestBlock returns the smallest block size of the job. If the job has several directions, it returns the largest of
-// their smallest sizes. A test file must not be smaller.
+// their smallest sizes. A test file must contain at least one block of this size.
 func surestBlock(get map[string]string, base map[string]int) int64 {
 	mode, _, _ := strings.Cut(cmp.Or(get["rw"], "read"), ":")
 	block := int64(4096)

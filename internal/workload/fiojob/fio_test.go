@@ -394,8 +394,8 @@ func TestReadOnlyPlace(t *testing.T) {
 	}
 }
 
-// If another directory has replaced the place, neither Prepare nor a trial writes to it. This includes trials that only
-// read, because fio creates missing files even to read them.
+// If another directory has replaced the place, neither Prepare nor a trial writes to that directory. This includes
+// trials that only read, because fio creates missing files even to read them.
 func TestPlaceIsAnother(t *testing.T) {
 	another := errors.New("it is another")
 	for _, rw := range []string{"randread", "randwrite"} {

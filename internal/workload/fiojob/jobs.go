@@ -21,9 +21,9 @@ import (
 // The jobs of a workload can come from a job file or a command line instead of plan keys. Without `jointly`, each job
 // becomes a separate workload, so that iotax compares the targets for each job.
 
-// Split makes one workload of each job of a job file or a command line. With `jointly`, it makes one workload of each
-// group of jobs that run at the same time. The parts do not need the file: each contains its jobs as a command line, so
-// a resolved plan is complete.
+// Split turns each job in a job file or a command line into a workload. With `jointly`, it turns each group of jobs that
+// run at the same time into one workload. The parts do not need the job file: each contains its jobs as a command line,
+// so a resolved plan is complete.
 func (f *Fio) Split(dir string) ([]plan.Part, error) {
 	if f.File == "" && f.Command == "" {
 		return []plan.Part{{Spec: f}}, nil
@@ -164,7 +164,7 @@ func (f *Fio) read(dir string) (*source, error) {
 	return src, nil
 }
 
-// refusal converts an error of refusals to an error of the field that contains the jobs.
+// refusal converts an error of the function `refusals` to an error of the field that contains the jobs.
 func (f *Fio) refusal(src *source, err error) error {
 	var je *fio.JobError
 	if src.file == "" || !errors.As(err, &je) {

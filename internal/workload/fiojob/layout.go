@@ -221,9 +221,9 @@ func fioSeed(seed uint64) uint64 {
 	return seed
 }
 
-// jobName returns the workload's name without characters that are special in fio or in file names. With the prefix, fio
-// does not take a name such as "global" for a section, or a name such as "data" for a directory in its working
-// directory.
+// jobName returns the workload's name with the prefix "iotax.", shortened, and without characters that are special in
+// fio or in file names. With the prefix, fio does not take a name such as "global" for a section, or a name such as
+// "data" for a directory in its working directory.
 func jobName(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {

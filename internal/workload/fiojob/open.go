@@ -64,8 +64,8 @@ func parseLoad(s string) (float64, error) {
 	return float64(p), nil
 }
 
-// leastRate is the lowest rate of an open loop, and mostEach the highest rate of one of its sources, both in I/Os per
-// second.
+// leastRate is the lowest rate of an open loop. mostEach is the highest rate of one of its sources. Both are in I/Os
+// per second.
 const (
 	leastRate = 10
 	mostEach  = 10000
@@ -112,8 +112,9 @@ func (l line) busy() int { return int(l.rate * l.window() / leastEach) }
 
 func (l line) window() (seconds float64) { return float64(max(l.runtime, 1)) / 1000 }
 
-// sources returns the number of sources and the rate of each, in whole I/Os per second. It uses as many sources as the
-// job allows and the rate keeps busy, or down to half as many if that comes closer to the rate.
+// sources returns the number of sources and the rate of each, in whole I/Os per second. It begins with the largest
+// number of sources that the job allows and that the rate keeps busy. It tries fewer sources, down to half, until the
+// error is at most rateError, and returns the numbers with the smallest error.
 func (l line) sources() (jobs, each int) {
 	most := max(1, min(l.job.layout.jobs, int(l.rate/l.offered(1, 1)), l.busy()))
 	best := math.Inf(1)
@@ -133,7 +134,7 @@ func (l line) sources() (jobs, each int) {
 // or within ten mean gaps of a source if that is longer, but at most within a fifth of the window.
 const (
 	leastEach = 50 // minimum number of I/Os of a source in the window
-	startGaps = 10 // mean gaps of a source within which the sources start
+	startGaps = 10 // number of mean gaps of a source within which the sources start
 )
 
 // starts returns the time within which `jobs` sources start, in ms.

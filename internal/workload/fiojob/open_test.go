@@ -14,7 +14,7 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// openLoop makes an open loop from options, as open makes a closed loop.
+// openLoop makes an open loop from options, as the function `open` makes a closed loop.
 func openLoop(t *testing.T, load string, options ...string) (*fioJob, error) {
 	t.Helper()
 	spec := &Fio{Load: load}

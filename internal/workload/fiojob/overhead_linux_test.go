@@ -9,9 +9,9 @@ import (
 	"iotax/internal/testenv/worktest"
 )
 
-// BenchmarkNBDByHand measures the same as BenchmarkAgainstByHand, for fio's nbd engine. fio and the server have one CPU
-// each, both under iotax and by hand. Otherwise, placement by the scheduler would change the results by more than the
-// expected difference.
+// BenchmarkNBDByHand measures the same ratio as BenchmarkAgainstByHand, for fio's nbd engine. fio and the server have
+// one CPU each, both under iotax and by hand. Otherwise, placement by the scheduler would change the results by more
+// than the expected difference.
 //
 //	go test -run xxx -bench NBDByHand -benchtime 1x -timeout 30m ./internal/workload/fiojob
 func BenchmarkNBDByHand(b *testing.B) {

@@ -85,9 +85,9 @@ func (s *sharedState) probe(ctx context.Context, env support.Env, t *iotax.Targe
 	return err
 }
 
-// accept calls `parse` to check whether a target's fio accepts the job's options. A success is cached for all targets
-// and runs with the same version of fio, platform, engine and options, because fio calibrates its clock before it
-// parses options.
+// accept calls `parse` to check whether a target's fio accepts the job's options. It caches a success for all targets
+// and runs with the same version of fio, platform, engine and options, because the check is slow: fio calibrates its
+// clock before it parses options.
 func (s *sharedState) accept(env support.Env, st *fioState, parse func() error) error {
 	parts := []string{st.tool.Version, st.survey.OS, st.survey.Arch, st.engine}
 	for _, r := range st.job.all() {

@@ -79,7 +79,7 @@ var barredEngines = map[string]bar{
 var memories = []string{"malloc", "shm", "shmhuge", "mmap", "mmaphuge", "mmapshared", "cudamalloc"}
 
 // refuse returns an error if a job must not have the option or its value. The value may still contain variables.
-// `unclear` calls refuse again after they have been replaced.
+// `unclear` calls refuse again after the variables have been replaced.
 func refuse(s fio.Setting) *plan.FieldError {
 	no := func(hint, format string, args ...any) *plan.FieldError {
 		return &plan.FieldError{Field: s.Key, Msg: fmt.Sprintf(format, args...), Hint: hint}

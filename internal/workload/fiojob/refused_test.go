@@ -47,7 +47,7 @@ func TestJobsStayInTheirTarget(t *testing.T) {
 		"opendi=DIR|rw=randwrite":                `"opendir"`,
 		"opendir=DIR|rw=randwrite":               "the target sets the place",
 		"output=FILE":                            "option of fio itself",
-		"outp=FILE":                              "", // several options begin with it
+		"outp=FILE":                              "", // several options begin with "outp"
 		"latency-log=FILE":                       "option of fio itself",
 		"trigger=CMD|trigger-timeout=1":          "option of fio itself",
 		"aux-path=DIR":                           "option of fio itself",
@@ -124,8 +124,8 @@ func TestJobsStayInTheirTarget(t *testing.T) {
 	}
 }
 
-// Each option in fio.OptionNames passes or is refused with a hint. The name of an accepted option that older versions
-// of fio lack is not a prefix of a refused option, because those versions would read it as an abbreviation.
+// Each option in fio.OptionNames passes or is refused with a hint. If older versions of fio lack an accepted option,
+// its name must not be a prefix of a refused option, because those versions would read it as an abbreviation.
 func TestEveryOptionIsDecided(t *testing.T) {
 	passes := func(name string) bool {
 		_, ours := decided[fio.Canonical(name)]

@@ -61,7 +61,7 @@ type fioState struct {
 	needs   []need           // space for the missing test files
 	claimed bool             // the needs have been claimed
 	blocked bool             // a trial failed because a report of fio waited for an I/O
-	err     error            // why the target cannot run the job; Check returns it
+	err     error            // reason why the target cannot run the job; Check returns it
 }
 
 // state examines the target for the job and caches the result.
@@ -113,7 +113,7 @@ func (j *fioJob) provide(ctx context.Context, m iotax.Machine, s task.Survey, bi
 	if binary == "" {
 		return support.Provide(ctx, m, s, j.spec.Install, j.env)
 	}
-	if j.spec.Install && binary == j.spec.Binary { // a binary with a label may be empty on another machine
+	if j.spec.Install && binary == j.spec.Binary { // otherwise spec.Binary contains a label, and Install applies to targets for which the binary is ""
 		return support.Tool{}, &iotax.Error{Op: "find fio on", On: m.String(), Err: errors.New("a job that names its binary: cannot install fio"), Hint: "leave binary or install out"}
 	}
 	found, err := identify(ctx, m, binary)
@@ -354,7 +354,7 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 	}
 	var stderr task.Head
 	err = j.shared.accept(j.env, st, func() error {
-		// Insert the option before the jobs: at the second --name, fio already sets up the first job.
+		// Insert --parse-only before the jobs, because fio sets up the first job when it reaches the second --name.
 		args := slices.Insert(j.line(t, st, &iotax.Trial{Length: time.Second}).args(), len(st.tool.Argv), "--parse-only")
 		stderr = task.Head{Limit: support.MessageLimit}
 		return t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stdout: &stderr, Stderr: &stderr})
@@ -382,7 +382,7 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// maxFiles limits the number of test files of a job.
+// maxFiles limits the number of test files of a workload.
 const maxFiles = 1000
 
 func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState) error {
@@ -573,8 +573,9 @@ func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names 
 	return err
 }
 
-// behind returns the directory of this host that t's machine sees through a share, and this host's fio. Writing there
-// is many times faster than through the share. behind returns "" if the files must be written through t's machine.
+// behind returns the directory of this host that t's machine accesses through a share, and this host's fio. Writing
+// there is many times faster than through the share. behind returns "" if the files must be written through t's
+// machine.
 func (j *fioJob) behind(t *iotax.Target) (dir, tool string) {
 	f := t.Place.Facts
 	if j.env.Host == nil || t.Place.Backing == "" || !slices.Contains([]string{"virtiofs", "9p", "nfs"}, f[iotax.FactShareType]) {

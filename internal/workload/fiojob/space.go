@@ -24,8 +24,8 @@ type need struct {
 	files map[string]int64 // bytes by name
 }
 
-// needs returns the space that missing test files (bytes by name) take at t: in its own file system, and in the file
-// system of this host that holds the image or directory behind it.
+// needs returns the space that missing test files (bytes by name) take at t: in t's own file system, and in the file
+// system of this host that holds the image or directory behind t.
 func (j *fioJob) needs(ctx context.Context, t *iotax.Target, own room, missing map[string]int64) ([]need, error) {
 	var all int64
 	for _, n := range missing {

@@ -64,7 +64,7 @@ func TestJobsShareTheSpace(t *testing.T) {
 	}
 }
 
-// If a workload is skipped on a target, other workloads can use the space that it would need.
+// If a workload is skipped on a target, other workloads can use the space that the skipped one would need.
 func TestLeftOutTakesNoSpace(t *testing.T) {
 	tiny := small(t)
 	in := func(name string) *iotax.Target {
@@ -76,7 +76,7 @@ func TestLeftOutTakesNoSpace(t *testing.T) {
 	}
 	refused, other := open(t, "size", "10MiB", "rwmixread", "200"), open(t, "size", "10MiB")
 	a, b, c := in("a"), in("b"), in("c")
-	for w, tg := range map[*fioJob]*iotax.Target{refused: a, other: b} { // for all workloads before any Check
+	for w, tg := range map[*fioJob]*iotax.Target{refused: a, other: b} { // as in a run, settle all workloads before the first Check
 		if _, err := w.Settle(worktest.CtxFor(t), []*iotax.Target{tg}); err != nil {
 			t.Fatal(err)
 		}

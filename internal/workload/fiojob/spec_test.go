@@ -386,7 +386,7 @@ func TestScale(t *testing.T) {
 		{"fio --name=a --size=1g", []float64{0.5, 0.1}, 51 << 20},
 		{"fio --name=a --size=16m --offset=4m", []float64{0.25}, 5 << 20},
 		{"fio --name=a --bs=1m --size=900m --nrfiles=10", []float64{0.01}, 40 << 20},
-		{"fio --name=a --bs=4k --size=900m --nrfiles=10", []float64{0.01}, 40 << 20}, // the same files
+		{"fio --name=a --bs=4k --size=900m --nrfiles=10", []float64{0.01}, 40 << 20}, // the same files as in the row above
 		{"fio --name=a --bs=4m,8m --rw=write --filesize=1g", []float64{0.001}, 32 << 20},
 		{"fio --name=a --bs=4m --size=6m", []float64{0.5}, 4 << 20},
 		{"fio --name=a --bs=1m --size=9000k --nrfiles=2 --rw=write", nil, 8 << 20},
@@ -456,7 +456,7 @@ func TestTooManyFiles(t *testing.T) {
 		{file: "[a]\nnumjobs=100000\nsize=1m\n", want: "a: numjobs: 100000 is too many"},
 		{file: "[a]\nsize=1m\n[b]\nnrfiles=2000\nsize=1g\n", want: "b: nrfiles: 2000 files are too many"},
 		{file: "[a]\nnumjobs=${JOBS}\nsize=1m\n"},
-		{file: "[a]\nsize=9999${mb_memory}g\nnumjobs=4096\n"}, // depends on the target, not on this host
+		{file: "[a]\nsize=9999${mb_memory}g\nnumjobs=4096\n"}, // the size depends on the target's memory, which is still unknown
 		{file: "[a]\nsize=${mb_memory}g\nnumjobs=4096\n", env: map[string]string{"mb_memory": "100000"}, want: "a: size: the test files would be too large"},
 		{file: sections.String()},
 		{file: sections.String(), jointly: true, want: "numjobs: 5000 processes are too many"},

@@ -124,7 +124,7 @@ func TestPeriodicStalls(t *testing.T) {
 }
 
 // With an old fio, a process that ends can abort because a report waits for an I/O of another process. The trial's
-// error explains that, and the next trial runs without reports.
+// error contains this reason, and the next trial runs without reports.
 func TestBlockedReport(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

@@ -73,7 +73,7 @@ func KindOf[S any](k plan.Kind, open func(w plan.Workload, s *S, e Env) (iotax.W
 type Shared struct {
 	Held   HeldFiles
 	tools  sync.Map // fio copied to machines: Tool by Identity
-	values sync.Map // values of the kinds of workloads, by type
+	values sync.Map // state of the kinds of workloads, by Go type; see Of
 }
 
 // Of returns the value of type T in s. The first call stores the zero value.

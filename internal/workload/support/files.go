@@ -77,7 +77,7 @@ func IsNBD(p iotax.Place) bool {
 
 // Survey returns the properties of a machine that fio jobs depend on, such as its fio.
 func Survey(ctx context.Context, m iotax.Machine) (s task.Survey, err error) {
-	if _, err = agent.Program(ctx, m); err == nil { // GlanceTime does not include copying the agent there
+	if _, err = agent.Program(ctx, m); err == nil { // GlanceTime does not include the time to copy the agent to m
 		err = Limited(ctx, GlanceTime, func(ctx context.Context) error {
 			s, err = task.Look.On(ctx, m, struct{}{})
 			return err

@@ -13,7 +13,8 @@ import (
 	"iotax/internal/rules"
 )
 
-// startShare is the share of a trial's duration that starting a command on the machine may take without a finding.
+// startShare is the maximum share of a trial's duration that the start of a command may take. judgeStart adds a
+// finding if the share is larger.
 const startShare = 0.05
 
 // Timed measures f with this host's clock. It adds the values duration and operations (the number that f returns) to

@@ -72,7 +72,7 @@ var (
 		return roomOf(dir), err
 	})
 	// Behind returns the room of a file or directory, with the space that a file uses on the disk. It returns nil if
-	// the path is neither or does not exist.
+	// the path does not exist, or is neither a regular file nor a directory.
 	Behind = quick("room behind", behind)
 )
 

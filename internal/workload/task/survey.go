@@ -19,7 +19,7 @@ import (
 // A Survey describes a machine for a fio job.
 type Survey struct {
 	OS, Arch string            // as in runtime.GOOS and runtime.GOARCH
-	Key      string            // identifies this boot of the machine, its seccomp mode and this user; "" if unknown
+	Key      string            // identifies this boot of the machine, the agent's seccomp mode and this user; "" if unknown
 	Fio      string            // path; "" if fio is not installed or does not start
 	Version  string            // of fio
 	Vars     map[string]string // fio's ncpus, pagesize and mb_memory
@@ -80,7 +80,8 @@ func valueIn(file, key string) string {
 	return ""
 }
 
-// online returns the number of the machine's online CPUs, as fio counts them, even those that this process may not use.
+// online returns the number of the machine's online CPUs, as fio counts them. It includes CPUs that this process may
+// not use.
 func online() int {
 	text, err := os.ReadFile("/sys/devices/system/cpu/online")
 	n := 0

@@ -24,8 +24,8 @@ type Tool struct {
 }
 
 var (
-	// Home returns the directory for a tool. Its parent directory belongs to this user, allows programs to be executed,
-	// and has enough space for the tool if it is not there yet. Dir.Have reports whether it is there.
+	// Home returns the directory for a tool. Its parent directory belongs to this user, and programs there can be
+	// executed. If the tool does not exist yet (see Dir.Have), the parent directory has enough space for the tool.
 	Home = agent.New("home of tool", home)
 	// InstallFio installs fio with the first package manager that it finds. sudo must not ask for a password.
 	InstallFio = agent.New("install fio", installFio)

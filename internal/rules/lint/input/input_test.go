@@ -64,7 +64,7 @@ func TestLintOfTheDocs(t *testing.T) {
 	}
 }
 
-// No line is wider than the terminal, and no control sequence of a finding reaches it.
+// No line is wider than the terminal, and the output contains no control sequence from a finding.
 func TestFindingsFitTheTerminal(t *testing.T) {
 	found := []lint.Finding{
 		{Finding: iotax.Finding{Rule: "libaio-buffered", Severity: iotax.Warning, Evidence: strings.Repeat("evidence ", 40), Hint: strings.Repeat("hint ", 50), File: "a.fio", Line: 3, Column: 70},

@@ -1,7 +1,7 @@
 -- +goose Up
 
--- The same tables as in SQLite (see there for what they hold), in the schema that search_path names. Text sorts by its
--- bytes, as ids and instants need it.
+-- The same tables as in SQLite, whose migration describes them, in the schema that search_path names. COLLATE "C" sorts
+-- text by its bytes, as in SQLite.
 CREATE TABLE runs (
     id           TEXT COLLATE "C" PRIMARY KEY,
     name         TEXT COLLATE "C" NOT NULL,
@@ -62,7 +62,7 @@ CREATE TABLE blobs (
     data  BYTEA NOT NULL,
     PRIMARY KEY (trial, kind)
 );
--- They are packed already.
+-- iotax has already compressed the data.
 ALTER TABLE blobs ALTER COLUMN data SET STORAGE EXTERNAL;
 
 CREATE TABLE shards (
@@ -74,8 +74,9 @@ CREATE TABLE shards (
     PRIMARY KEY (run, shard)
 );
 
--- The processes that measure runs, and when each last reported: milliseconds of this server's clock, so that the
--- clocks of their hosts do not matter. SQLite does not need the table: processes that share a file are on one host.
+-- The processes that measure runs. seen is the time of the last report of a process, in milliseconds of this server's
+-- clock, because the clocks of the hosts may differ. SQLite does not need the table: processes that share a file are on
+-- one host.
 CREATE TABLE runners (
     run    TEXT COLLATE "C" NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
     runner TEXT COLLATE "C" NOT NULL,

@@ -5,8 +5,8 @@
 PRAGMA application_id = 1768911992;
 PRAGMA user_version = 1;
 
--- Instants are text in UTC with nine digits of the second, so that they sort and that SQLite's date
--- functions read them. Lengths are nanoseconds. Seeds are decimal text, because they use all 64 bits.
+-- Times are text in UTC with nine decimal places of the second, so that they sort and SQLite's date functions
+-- can read them. Durations are in nanoseconds. Seeds are decimal text, because they use all 64 bits.
 CREATE TABLE runs (
     id           TEXT PRIMARY KEY,
     name         TEXT NOT NULL,
@@ -26,7 +26,7 @@ CREATE TABLE runs (
     findings     TEXT NOT NULL,
     calibration  TEXT NOT NULL, -- null if the run was not calibrated
     presentation TEXT NOT NULL, -- null if the plan does not set it
-    words        TEXT NOT NULL  -- for searches: lower case, one item a line, see words in history.go
+    words        TEXT NOT NULL  -- for searches: lower case, one item per line; see searched in history.go
 );
 -- The history reads only this index. Rows of runs are long.
 CREATE INDEX runs_history ON runs (started, id, status, name, words);
@@ -52,9 +52,9 @@ CREATE TABLE trials (
     discarded TEXT NOT NULL,
     UNIQUE (run, seq)
 );
--- The runs that have a cell, and all cells.
+-- For searches for the runs that have a cell, and for the list of all cells.
 CREATE INDEX trials_cell ON trials (workload, target, run);
--- A list counts the trials of its runs without reading them.
+-- A list of runs counts their trials in this index, without reading the trials.
 CREATE INDEX trials_tally ON trials (run, err <> '', discarded <> '');
 
 -- metrics and vals are JSON lists of equal length: [name, unit, better], and numbers. A number that is not finite is null.
@@ -66,7 +66,7 @@ CREATE TABLE measured (
     histograms BLOB NOT NULL
 );
 
--- kind is "raw", the output of the tool, "series", "intervals" or "profile"; all are compressed with zstd.
+-- kind is "raw" (the output of the tool), "series", "intervals" or "profile". data is compressed with zstd.
 CREATE TABLE blobs (
     trial INTEGER NOT NULL REFERENCES trials (id) ON DELETE CASCADE,
     kind  TEXT NOT NULL,
@@ -74,7 +74,8 @@ CREATE TABLE blobs (
     PRIMARY KEY (trial, kind)
 );
 
--- For a run that several processes measure together: the run as each process last saved it, as JSON. runs has the sum.
+-- For a run that several processes measure together: the run as each process last saved it, as JSON. The table runs
+-- contains the merged run.
 CREATE TABLE shards (
     run   TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
     shard INTEGER NOT NULL, -- from 0
@@ -84,7 +85,7 @@ CREATE TABLE shards (
     PRIMARY KEY (run, shard)
 );
 
--- For people with a SQL prompt.
+-- The views are for users who query the store with SQL.
 CREATE VIEW measurements AS
 SELECT t.run, t.workload, t.target, t.round, t.seq, t.start_index, t.started, m.value ->> 0 AS metric, v.value,
        m.value ->> 1 AS unit, m.value ->> 2 AS better, t.err, t.discarded
