@@ -19,9 +19,9 @@ func landlock() int {
 	return int(v)
 }
 
-// readable lists what a confined program may read besides its own file and directory: libraries, and what libc needs to
-// load them and to look up users.
-var readable = []string{"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store", "/gnu/store",
+// readable lists what a confined program may read besides its own file and directory: system programs, because it may be
+// a script, libraries, and what libc needs to load them and to look up users.
+var readable = []string{"/bin", "/lib", "/lib64", "/usr", "/nix/store", "/gnu/store",
 	"/etc/ld.so.cache", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/localtime"}
 
 // Rights of Landlock. A rule for a file accepts only the rights of files.
