@@ -9,7 +9,8 @@ import (
 )
 
 // A Waterfall shows the cost of each hop in a chain of layers under one workload. All its ratios are from the same
-// rounds, so the product of the hops equals the total.
+// rounds, so the product of the hops equals the total. If rounds are pooled for a quantile, the product may differ,
+// because each ratio has its own groups of rounds (see stat.PairTails).
 type Waterfall struct {
 	Workload string        `json:"workload"`
 	Metric   string        `json:"metric"`
