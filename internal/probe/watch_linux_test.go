@@ -308,8 +308,9 @@ func TestMemoryIsSampled(t *testing.T) {
 	if v["memory.host.uss"] <= 0 || v["memory.host.pss"] < v["memory.host.uss"] {
 		t.Errorf("uss %v, pss %v", v["memory.host.uss"], v["memory.host.pss"])
 	}
-	// The limits are 0.5 % for smaps_rollup and 0.2 % for the list of processes. In a trial this short, one reading of
-	// smaps_rollup takes 0.2 %. The interval depends on the cost of the last reading, and the next one may cost more.
+	// The sampler may use 0.5 % of a core for smaps_rollup and 0.2 % for the list of processes. It can exceed this, so
+	// the test allows 1.5 %: in a trial this short, one reading of smaps_rollup takes 0.2 %. The sampler chooses the time
+	// of the next reading by the cost of the last one, but the next one may cost more.
 	if v["watch.cost"] <= 0 || v["watch.cost"] > 0.015 {
 		t.Errorf("the sampling took %.3g %% of a core", 100*v["watch.cost"])
 	}

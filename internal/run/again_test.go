@@ -80,8 +80,8 @@ func TestCondemnedCellIsNotRunAgain(t *testing.T) {
 	}
 }
 
-// A target that fails in two of three rounds never fails three times in a row. The run still ends once more than half
-// of the rounds are invalid.
+// A target that fails in two of three rounds never fails three times in a row. The run still ends once at least minLost
+// rounds, and more than half of all rounds, are invalid.
 func TestLostRoundsEnd(t *testing.T) {
 	for _, protocol := range []string{"adaptive", "fixed:8x10s"} {
 		w := newWorld()

@@ -13,8 +13,8 @@ import (
 	"iotax/internal/store"
 )
 
-// A process that has not reported for an hour counts as dead. After a restart, the new process of a shard is not
-// mistaken for the one that died.
+// A process on another host that has not reported for longer than silentTime counts as dead. After a restart, the new
+// process of a shard is not mistaken for the one that died.
 func TestSettleShards(t *testing.T) {
 	name := func(pid int) string {
 		return leftover.Runner{PID: pid, Start: 1, Boot: "b", Host: "elsewhere.invalid"}.String()
