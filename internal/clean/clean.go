@@ -182,9 +182,7 @@ func (s *Search) distrusted() error {
 			engine, ok := m.Spec.(*container.Spec)
 			return s.remote && (m.Traits().Stays || m.Kind == pod.Kind.Name) || ok && engine.Host+engine.Context != ""
 		})
-		for range buckets(x.plan) {
-			elsewhere = elsewhere || s.remote
-		}
+		buckets(x.plan)(func(iotax.Place, error) bool { elsewhere = elsewhere || s.remote; return false })
 		if elsewhere && !x.trusted && x.run.Status != iotax.Done && !slices.Contains(ids, x.run.ID) {
 			ids = append(ids, x.run.ID)
 		}

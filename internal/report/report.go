@@ -628,8 +628,8 @@ func (b *builder) spreadBaseline(s *Section) {
 			r.Verdict = stat.TooManyDiscarded
 		}
 		for _, n := range b.found {
-			if n.Severity == iotax.Invalid && b.refs[n][base] {
-				b.refs[n][r] = b.refs[n][r] // r refers to the notes that explain why base is invalid
+			if n.Severity == iotax.Invalid && b.refs[n][base] && !b.refs[n][r] {
+				b.refs[n][r] = false // r refers to the notes that explain why base is invalid, but they are not about r
 			}
 		}
 	}
