@@ -49,11 +49,7 @@ func Waterfall(w report.Waterfall) block.Table {
 
 // WaterfallFoot returns a sentence with the number of rounds and the missing targets.
 func WaterfallFoot(w report.Waterfall, counted string) string {
-	whole := "the whole"
-	if _, _, quantile := iotax.Quantile(w.Metric); quantile {
-		whole = "about the whole, because rounds are pooled for each hop"
-	}
-	s := fmt.Sprintf("The hops multiply to %s; %s in which all of them have a number", whole, format.Plural(w.Rounds, counted))
+	s := fmt.Sprintf("The hops multiply to the whole; %s in which all of them have a number", format.Plural(w.Rounds, counted))
 	if len(w.Missing) > 0 {
 		s += "; without a number here: " + format.Enumerate(w.Missing, 5, "target")
 	}
