@@ -24,7 +24,8 @@ type earlierRun struct {
 
 // against returns the plan p with additional targets: the targets of the earlier run `ref` whose configuration has
 // changed, in their earlier configuration. If `ref` is "", it returns p and nil. It makes the paths of p absolute, unless
-// both runs are divided into shards, because absolute paths may differ between the shards' hosts.
+// both runs are divided into shards, because absolute paths may differ between the shards' hosts. The earlier run must be
+// saved.Trusted.
 func against(ctx context.Context, db *store.Store, p *plan.Plan, ref string, divided bool) (*plan.Plan, *earlierRun, error) {
 	if ref == "" {
 		return p, nil, nil
@@ -35,6 +36,10 @@ func against(ctx context.Context, db *store.Store, p *plan.Plan, ref string, div
 	}
 	if divided && ref != r.ID { // once a shard has saved a trial, "latest" is this run itself
 		return nil, nil, iotax.Usage(&iotax.Error{Op: "measure against", On: ref, Err: errors.New("all shards must name the same earlier run"), Hint: "name it by its id: --against " + r.ID})
+	}
+	if !saved.Trusted(db, r.ID, ref) {
+		return nil, nil, iotax.Usage(&iotax.Error{Op: "measure against", On: r.ID, Err: errors.New("other users can write to the store, and may have chosen the commands of this run"),
+			Hint: "check its plan (iotax show --plan " + r.ID + "), and name the run: --against " + r.ID})
 	}
 	folder, err := p.Folder()
 	if err != nil {

@@ -1,11 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"iotax"
+	"iotax/internal/kinds"
+	"iotax/internal/store"
 	"iotax/internal/testenv/long"
 )
 
@@ -78,4 +84,26 @@ measure: {cold: false, ramp: 0s, rounds: {min: 6, max: 6}}
 	// Without pairing, the drift dominates the result. compare marks the result as unpaired.
 	r = s.iotax("compare", "old", "new", "--fail-on", "worse")
 	r.works(t, exitGate, "Unpaired", "0.833× [0.833, 0.833]  worse")
+}
+
+// An earlier run in a store to which other users can write is measured again only by its id, because its plan contains
+// commands.
+func TestAgainstOfOtherUsers(t *testing.T) {
+	url := filepath.Join(t.TempDir(), "runs.db")
+	db, err := store.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	text := "targets: {one: {dir: /data}, two: {dir: /other}}\nworkloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}\n"
+	r := &iotax.Run{ID: store.NewID(time.Now()), Status: iotax.Done, Plan: []byte(text)}
+	p, err := kinds.Saved(r)
+	if err := errors.Join(err, db.Create(t.Context(), r), os.Chmod(url, 0o660)); err != nil {
+		t.Fatal(err)
+	}
+	for ref, want := range map[string]string{"latest": "other users can write to the store", r.ID[:len(r.ID)-1]: "--against " + r.ID, r.ID: "no target is configured otherwise"} {
+		if _, _, err := against(t.Context(), db, p, ref, false); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", ref, err, want)
+		}
+	}
 }
