@@ -9,8 +9,7 @@ import (
 )
 
 // A Waterfall shows the cost of each hop in a chain of layers under one workload. All its ratios are from the same
-// rounds, so the product of the hops equals the total. If rounds are pooled for a quantile, the product may differ,
-// because each ratio has its own groups of rounds (see stat.PairTails).
+// rounds, so the product of the hops equals the total.
 type Waterfall struct {
 	Workload string        `json:"workload"`
 	Metric   string        `json:"metric"`
@@ -106,9 +105,11 @@ func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 func common(rows []*Row) [][]Dot {
 	seen, out := map[int]int{}, make([][]Dot, len(rows))
 	for i, r := range rows {
-		out[i] = slices.DeleteFunc(slices.Clone(r.Dots), func(d Dot) bool { return d.Discarded })
-		for _, d := range out[i] {
-			seen[d.Round]++
+		for j, d := range r.Dots {
+			if !d.Discarded && (j+1 == len(r.Dots) || r.Dots[j+1].Round != d.Round) { // as PairDots, use the last trial of a round
+				out[i] = append(out[i], d)
+				seen[d.Round]++
+			}
 		}
 	}
 	for i := range out {

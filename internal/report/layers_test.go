@@ -65,13 +65,17 @@ func TestWaterfallOfDiscarded(t *testing.T) {
 	}
 }
 
-// The product of the hops equals the total for any values, failures and discarded rounds, in either direction. The
-// shares of the hops add up to 1.
+// The product of the hops equals the total for any values, failures and discarded or repeated rounds, in either
+// direction, and for percentiles of histograms. The shares of the hops add up to 1.
 func TestWaterfallMultiplies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		better := rapid.SampledFrom([]iotax.Better{iotax.Up, iotax.Down}).Draw(t, "better")
 		run := &iotax.Run{Baseline: "t0", Margin: .05, Presentation: &iotax.Presentation{}}
-		run.Workloads = []iotax.WorkloadInfo{{Name: "w", Metrics: []string{"m"}}}
+		metric := rapid.SampledFrom([]string{"m", "read.latency.p50"}).Draw(t, "metric")
+		if metric != "m" {
+			better = iotax.Down
+		}
+		run.Workloads = []iotax.WorkloadInfo{{Name: "w", Metrics: []string{metric}}}
 		var trials []*iotax.Trial
 		var chain []string
 		n := rapid.IntRange(2, 6).Draw(t, "layers")
@@ -80,7 +84,7 @@ func TestWaterfallMultiplies(t *testing.T) {
 			chain = append(chain, name)
 			run.Targets = append(run.Targets, iotax.TargetInfo{Name: name})
 			for round := range rapid.IntRange(1, 9).Draw(t, "rounds") {
-				x := &iotax.Trial{Target: name, Workload: "w", Round: round, Seq: len(trials)}
+				x := &iotax.Trial{Target: name, Workload: "w", Round: max(0, round-rapid.IntRange(0, 1).Draw(t, "repeated")), Seq: len(trials)}
 				switch rapid.SampledFrom([]string{"good", "good", "good", "failed", "discarded"}).Draw(t, "trial") {
 				case "failed":
 					x.Err = "exit status 1"
@@ -88,7 +92,14 @@ func TestWaterfallMultiplies(t *testing.T) {
 					x.Discarded = "clock-insane: 2 %"
 					fallthrough
 				default:
-					x.Values = []iotax.Value{{Name: "m", Value: rapid.Float64Range(1e-6, 1e9).Draw(t, "value"), Unit: iotax.PerSecond, Better: better}}
+					v := rapid.Float64Range(1e-6, 1e9).Draw(t, "value")
+					ios := rapid.SampledFrom([]uint64{1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 50}).Draw(t, "ios")
+					if metric != "m" {
+						x.Histograms = []iotax.Histogram{{Name: "read.latency", Bins: []iotax.Bin{{Value: v, Count: ios / 2}, {Value: 1.01 * v, Count: ios / 2}}}}
+					}
+					if metric == "m" || ios > 2*stat.MinBeyond {
+						x.Values = []iotax.Value{{Name: metric, Value: v, Unit: iotax.PerSecond, Better: better}}
+					}
 				}
 				trials = append(trials, x)
 			}
