@@ -85,7 +85,7 @@ func (a *app) resolve(ctx context.Context, refs []string) (ids []string, unknown
 func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error {
 	mustUndo()
 	runs, unknown := a.resolve(ctx, refs)
-	search := clean.Open(ctx, a.store, remote, refs...)
+	search := clean.Open(ctx, a.store, remote, refs, runs)
 	defer search.Close(ctx)
 	errs := []error{search.Missed()}
 	rows, foreign := []cleanItem{}, []string{}

@@ -51,14 +51,12 @@ type planOf struct {
 
 // Open finds the places that the runs of the store at url used. On this host, the search includes the directories of
 // all runs. If remote is true, Open also connects to the machines of unfinished runs, if they exist independently of
-// the run (plan.Traits.Stays), and refs name the run by its id or only this user can write to the store. Missed returns
+// the run (plan.Traits.Stays), and refs name the run by its id or only this user can write to the store. runs are the
+// ids of the runs that refs name: unless it is empty, the errors of Open name only these as not trusted. Missed returns
 // the errors of Open. The caller closes the Search.
-func Open(ctx context.Context, url string, remote bool, refs ...string) *Search {
+func Open(ctx context.Context, url string, remote bool, refs, runs []string) *Search {
 	s := &Search{remote: remote}
-	s.missed = append(s.missed, s.read(ctx, url, refs))
-	if len(refs) == 0 || !slices.ContainsFunc(s.plans, func(x planOf) bool { return x.trusted }) {
-		s.missed = append(s.missed, s.distrusted())
-	}
+	s.missed = append(s.missed, s.read(ctx, url, refs), s.distrusted(runs))
 	here := leftover.Place{Machine: host.Local(), Dirs: []string{os.TempDir()}}
 	for _, d := range usual {
 		if st, err := os.Stat(d); err == nil && st.IsDir() {
@@ -174,10 +172,14 @@ func (s *Search) read(ctx context.Context, url string, refs []string) error {
 	return errors.Join(errs...)
 }
 
-// distrusted returns an error if unfinished runs that are not trusted used machines, engines, clusters or buckets.
-func (s *Search) distrusted() error {
+// distrusted returns an error if unfinished runs that are not trusted used machines, engines, clusters or buckets. Unless
+// runs is empty, it considers only these runs.
+func (s *Search) distrusted(runs []string) error {
 	var ids []string
 	for _, x := range s.plans {
+		if len(runs) > 0 && !slices.Contains(runs, x.run.ID) {
+			continue
+		}
 		elsewhere := slices.ContainsFunc(x.plan.Machines, func(m plan.Machine) bool {
 			engine, ok := m.Spec.(*container.Spec)
 			return s.remote && (m.Traits().Stays || m.Kind == pod.Kind.Name) || ok && engine.Host+engine.Context != ""
@@ -255,7 +257,7 @@ func buckets(p *plan.Plan) iter.Seq2[iotax.Place, error] {
 // Leftovers counts the leftovers of crashed runs on this host, and names the other places that crashed runs used. iotax
 // doctor prints both.
 func Leftovers(ctx context.Context, url string) (here, elsewhere string, err error) {
-	s := Open(ctx, url, false)
+	s := Open(ctx, url, false, nil, nil)
 	defer s.Close(ctx)
 	counts := map[string]int{}
 	items, ferr := leftover.Find(ctx, s.places[0])

@@ -31,7 +31,7 @@ func TestCleanTellsWhatWasNotAsked(t *testing.T) {
 		if err := errors.Join(db.Create(t.Context(), r), db.Close()); err != nil {
 			t.Fatal(err)
 		}
-		s := Open(t.Context(), url, true)
+		s := Open(t.Context(), url, true, nil, nil)
 		err = s.Missed()
 		if err == nil || errors.Is(err, iotax.ErrGone) || !strings.Contains(err.Error(), c.says) || len(s.machines) > 0 || len(s.places) != 1 {
 			t.Errorf("%s: %v, %+v", name, err, s)
@@ -59,7 +59,8 @@ func TestLeftoversWithoutStore(t *testing.T) {
 	}
 }
 
-// In a store to which other users can write, a plan may name any machine. Open uses it only if the user names its run.
+// In a store to which other users can write, a plan may name any machine. Open uses it only if the user names its run,
+// and otherwise reports the run if it is among the wanted ones.
 func TestMachinesOfOtherUsers(t *testing.T) {
 	url, asked := filepath.Join(t.TempDir(), "runs.db"), filepath.Join(t.TempDir(), "asked")
 	db, err := store.Open(t.Context(), url)
@@ -69,18 +70,24 @@ func TestMachinesOfOtherUsers(t *testing.T) {
 	text := "machines: {m: {lima: {instance: x, program: " + asked + ".sh}}, e: {podman: {image: x, host: unix://" + asked + ".sock}}}\n" +
 		"targets: {one: {on: m, dir: /data}, two: {on: e, dir: /data}}\nworkloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}\n"
 	r := &iotax.Run{ID: store.NewID(time.Now()), Status: iotax.Interrupted, Plan: []byte(text)}
-	if err := errors.Join(os.WriteFile(asked+".sh", []byte("#!/bin/sh\ntouch "+asked+"\n"), 0o700), db.Create(t.Context(), r), db.Close(), os.Chmod(url, 0o660)); err != nil {
+	done := &iotax.Run{ID: store.NewID(time.Now().Add(-time.Hour)), Status: iotax.Done, Plan: []byte("targets: {one: {dir: /data}}\nworkloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}\n")}
+	if err := errors.Join(os.WriteFile(asked+".sh", []byte("#!/bin/sh\ntouch "+asked+"\n"), 0o700), db.Create(t.Context(), done), db.Create(t.Context(), r), db.Close(), os.Chmod(url, 0o660)); err != nil {
 		t.Fatal(err)
 	}
-	for _, refs := range [][]string{nil, {"latest"}, {r.ID[:8]}} {
-		s := Open(t.Context(), url, true, refs...)
+	for _, c := range []struct {
+		refs, runs []string
+		want       bool // whether the run is reported
+	}{{nil, nil, true}, {[]string{"latest"}, []string{r.ID}, true}, {[]string{r.ID[:8]}, []string{r.ID}, true},
+		{[]string{done.ID, "latest"}, []string{done.ID, r.ID}, true}, {[]string{done.ID}, []string{done.ID}, false}, {[]string{"oldest"}, []string{"other"}, false}} {
+		s := Open(t.Context(), url, true, c.refs, c.runs)
 		_, lost := os.Stat(asked)
-		if err := s.Missed(); err == nil || !strings.Contains(err.Error(), "other users can write to the store") || !strings.Contains(err.Error(), r.ID) || lost == nil {
-			t.Errorf("%q: %v, asked: %v", refs, err, lost == nil)
+		err := s.Missed()
+		if (err != nil) != c.want || err != nil && (!strings.Contains(err.Error(), "other users can write to the store") || !strings.Contains(err.Error(), r.ID)) || lost == nil {
+			t.Errorf("%q: %v, asked: %v", c.refs, err, lost == nil)
 		}
 		s.Close(t.Context())
 	}
-	s := Open(t.Context(), url, true, r.ID)
+	s := Open(t.Context(), url, true, []string{r.ID}, []string{r.ID})
 	defer s.Close(t.Context())
 	if _, err := os.Stat(asked); err != nil {
 		t.Errorf("the machine of the named run was not asked: %v, %v", err, s.Missed())
