@@ -39,9 +39,13 @@ type ChangePoint struct {
 // most 1 %, if all orders of the values are equally likely. It is higher if runs are similar to their neighbours (an
 // aging disk, a warming room).
 //
+// If the value is a percentile, hidden is the maximum error of the log ratio of two values, from the bins of histograms.
+// ChangePoints removes changes of at most this size, the smallest first. It merges the levels on both sides, so it still
+// finds a drift by one bin at a time.
+//
 // With fewer than ten values, a change is rarely significant at this level. ChangePoints returns nil if a value is not
 // finite. The permutations have a fixed seed, so equal sequences have equal results.
-func ChangePoints(logs []float64) []ChangePoint {
+func ChangePoints(logs []float64, hidden float64) []ChangePoint {
 	if slices.ContainsFunc(logs, notFinite) {
 		return nil
 	}
@@ -59,19 +63,29 @@ func ChangePoints(logs []float64) []ChangePoint {
 		divide(from+at, to)
 	}
 	divide(0, len(logs))
-	for i := range found {
-		from, to := 0, len(logs)
-		if i > 0 {
-			from = found[i-1].Index
+	for {
+		weakest, least := -1, hidden
+		for i := range found {
+			from, to := 0, len(logs)
+			if i > 0 {
+				from = found[i-1].Index
+			}
+			if i+1 < len(found) {
+				to = found[i+1].Index
+			}
+			c, err := EstimateChange(logs[from:found[i].Index], logs[found[i].Index:to], Options{Alpha: 1 - Confidence, Least: LeastSegment, Hidden: hidden})
+			if err != nil {
+				c = noEffect(0)
+			}
+			found[i].Change = c
+			if size := math.Abs(math.Log(c.Estimate)); hidden > 0 && size <= least {
+				weakest, least = i, size
+			}
 		}
-		if i+1 < len(found) {
-			to = found[i+1].Index
+		if weakest < 0 {
+			break
 		}
-		c, err := EstimateChange(logs[from:found[i].Index], logs[found[i].Index:to], Options{Alpha: 1 - Confidence, Least: LeastSegment})
-		if err != nil {
-			c = noEffect(0)
-		}
-		found[i].Change = c
+		found = slices.Delete(found, weakest, weakest+1)
 	}
 	for i := range found {
 		found[i].Index += skip

@@ -44,7 +44,7 @@ func TestChangePointsFalseAlarms(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(n), 3))
 			alarms, studies := 0, 400
 			for range studies {
-				if len(ChangePoints(levels(r, n, noise, nil))) > 0 {
+				if len(ChangePoints(levels(r, n, noise, nil), 0)) > 0 {
 					alarms++
 				}
 			}
@@ -72,7 +72,7 @@ func TestChangePointsFound(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 5))
 		good, studies := 0, 60
 		for range studies {
-			found := ChangePoints(levels(r, c.n, c.noise, c.steps))
+			found := ChangePoints(levels(r, c.n, c.noise, c.steps), 0)
 			ok := len(found) == len(c.steps)
 			for _, p := range found {
 				near := false
@@ -101,26 +101,26 @@ func TestChangePointsFound(t *testing.T) {
 
 func TestChangePointsEdges(t *testing.T) {
 	step := []float64{1, 1.001, .999, 1, 1, 1.002, 2, 2.001, 1.999, 2, 2, 2.003}
-	if got := ChangePoints(step); len(got) != 1 || got[0].Index != 6 {
+	if got := ChangePoints(step, 0); len(got) != 1 || got[0].Index != 6 {
 		t.Errorf("a step in twelve values: %+v", got)
 	}
 	for name, xs := range map[string][]float64{
 		"none": nil, "one": {1}, "nine": step[3:], "constant": make([]float64, 40),
 		"not a number": append([]float64{math.NaN()}, step...), "infinite": append([]float64{math.Inf(1)}, step...),
 	} {
-		if got := ChangePoints(xs); len(got) > 0 {
+		if got := ChangePoints(xs, 0); len(got) > 0 {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	// A single deviating run is not a change.
 	odd := levels(rand.New(rand.NewPCG(1, 1)), 30, normalNoise(.01), nil)
 	odd[12] -= 1
-	if got := ChangePoints(odd); len(got) > 0 {
+	if got := ChangePoints(odd, 0); len(got) > 0 {
 		t.Errorf("an outlier: %+v", got)
 	}
 	// ChangePoints examines only the end of a long sequence.
 	long := levels(rand.New(rand.NewPCG(1, 2)), MostPoints+100, normalNoise(.01), map[int]float64{50: .5, MostPoints: .5})
-	if got := ChangePoints(long); len(got) != 1 || got[0].Index != MostPoints {
+	if got := ChangePoints(long, 0); len(got) != 1 || got[0].Index != MostPoints {
 		t.Errorf("a long sequence: %+v", got)
 	}
 }
@@ -139,7 +139,7 @@ func TestChangePointsScale(t *testing.T) {
 			shifted[i], mirrored[i] = 4*x+8, -x
 		}
 		places := func(xs []float64) (out []int) {
-			for _, p := range ChangePoints(xs) {
+			for _, p := range ChangePoints(xs, 0) {
 				out = append(out, p.Index)
 			}
 			return out
@@ -159,7 +159,7 @@ func BenchmarkChangePoints(b *testing.B) {
 		xs := levels(rand.New(rand.NewPCG(1, 1)), n, normalNoise(.02), map[int]float64{n / 2: .9})
 		b.Run(map[int]string{100: "100", 500: "500"}[n], func(b *testing.B) {
 			for b.Loop() {
-				ChangePoints(xs)
+				ChangePoints(xs, 0)
 			}
 		})
 	}

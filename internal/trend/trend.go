@@ -286,17 +286,16 @@ func (d *Trend) find(ctx context.Context, r *Reader) error {
 			logs, at = append(logs, math.Log(dot.Value.Estimate)), append(at, i)
 		}
 	}
-	for _, c := range stat.ChangePoints(logs) {
+	hidden := report.BinError(d.Metric)
+	if d.ByRatio {
+		hidden *= 2
+	}
+	for _, c := range stat.ChangePoints(logs, hidden) {
 		t := Change{Before: at[c.Index-1], After: at[c.Index], P: c.P, Ratio: c.Change.Interval}
 		if d.Better == iotax.Down && !d.ByRatio {
 			i := t.Ratio
 			t.Ratio = stat.Interval{Estimate: 1 / i.Estimate, Lo: 1 / i.Hi, Hi: 1 / i.Lo, N: i.N}
 		}
-		hidden := report.BinError(d.Metric)
-		if d.ByRatio {
-			hidden *= 2
-		}
-		t.Ratio.Lo, t.Ratio.Hi = t.Ratio.Lo*math.Exp(-hidden), t.Ratio.Hi*math.Exp(hidden)
 		t.Verdict = stat.NotRanked
 		if d.Better != iotax.Neither {
 			t.Verdict = stat.Judge(t.Ratio, d.margin)

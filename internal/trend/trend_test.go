@@ -2,6 +2,7 @@ package trend
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -144,15 +145,22 @@ func stepped(t *testing.T, by string, cells func(run int) []reporttest.CellSpec)
 	return d
 }
 
-// If a percentile steps by less than the error of its histogram's bins, the interval of the change contains 1.
+// If a percentile steps by less than the error of its histogram's bins, there is no change. A drift by one bin at a time
+// is a change, and its interval includes the error of the bins.
 func TestTrendOfBins(t *testing.T) {
-	for _, by := range []string{ByValue, ByRatio} {
-		d := stepped(t, by, func(i int) []reporttest.CellSpec {
-			return []reporttest.CellSpec{{Target: "a", Workload: "w", Values: map[string]float64{"read.latency.p99": 1e-3}, Noise: 1e-9},
-				{Target: "b", Workload: "w", Values: map[string]float64{"read.latency.p99": 1e-3 * (1 + .008*float64(i/10))}, Noise: 1e-9}}
-		})
-		if len(d.Changes) != 1 || !d.Changes[0].Ratio.Contains(1) || d.Changes[0].Ratio.HalfWidth() > .05 {
-			t.Errorf("by %s: %+v", by, d.Changes)
+	for by, hidden := range map[string]float64{ByValue: 2 * stat.HistogramError, ByRatio: 4 * stat.HistogramError} {
+		for _, c := range []struct {
+			step   float64 // after each `runs` runs
+			runs   int
+			change bool
+		}{{.014, 10, false}, {.05, 10, true}, {.014, 4, true}} {
+			d := stepped(t, by, func(i int) []reporttest.CellSpec {
+				return []reporttest.CellSpec{{Target: "a", Workload: "w", Values: map[string]float64{"read.latency.p99": 1e-3}, Noise: 1e-9},
+					{Target: "b", Workload: "w", Values: map[string]float64{"read.latency.p99": 1e-3 * math.Pow(1+c.step, float64(i/c.runs))}, Noise: 1e-9}}
+			})
+			if (len(d.Changes) > 0) != c.change || c.change && d.Changes[0].Ratio.HalfWidth() < hidden {
+				t.Errorf("by %s, steps of %v: %+v", by, c.step, d.Changes)
+			}
 		}
 	}
 }
