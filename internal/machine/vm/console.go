@@ -161,7 +161,7 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 		if err != nil {
 			return fail(err, "")
 		}
-		defer func() { err = errors.Join(err, leftover.Remove(dir)) }()
+		g.dirs = append(g.dirs, dir)
 		a, err := (&booting{spec: s, o: o, name: o.Name, dir: dir}).probeForImage(ctx)
 		if err != nil {
 			return nil, err
