@@ -132,10 +132,10 @@ func (p *Pairing) logRatios(baseline, target string, o *Options) (d []float64, r
 // LogRatios returns the result of PairTails, which sets o.Hidden and may pool rounds and clear o.Starts. Without tails,
 // the values of a quantile are the values of bins, so LogRatios sets o.Hidden to the maximum error of both sides.
 func LogRatios(values [2][]float64, tails [2][]Tail, quantile float64, better iotax.Better, o *Options) (d []float64, err error) {
-	if n := len(values[0]); quantile > 0 && n > 0 && len(tails[0]) == n && len(tails[1]) == n {
-		return PairTails(tails, quantile, o)
-	}
-	if quantile > 0 {
+	if quantile > 0 && quantile < 1 { // iotax.Quantile also returns 5 for a name with .p500
+		if n := len(values[0]); n > 0 && len(tails[0]) == n && len(tails[1]) == n {
+			return PairTails(tails, quantile, o)
+		}
 		o.Hidden = 2 * HistogramError
 	}
 	return Pair(values[0], values[1], better)

@@ -2,6 +2,7 @@ package stat
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"testing"
 
@@ -100,5 +101,19 @@ func TestManyRoundsKeepLittle(t *testing.T) {
 	bytes := cap(p.kept) * int(reflect.TypeFor[kept]().Size())
 	if each := bytes / (2 * rounds); each > 40 {
 		t.Errorf("%d bytes are kept of each trial", each)
+	}
+}
+
+// A value that is named like a quantile of 100 % or more is not from the bins of a histogram, so its interval is not
+// wider.
+func TestPairingOfNoQuantile(t *testing.T) {
+	for metric, half := range map[string]float64{"m.p99": 2 * HistogramError, "m.p100": 0, "m.p500": 0} {
+		p := Pairing{Metric: metric}
+		for i := range 12 {
+			p.Add(&iotax.Trial{Target: []string{"b", "t"}[i%2], Round: i / 2, Values: []iotax.Value{{Name: metric, Value: 3, Better: iotax.Down}}})
+		}
+		if got, _, err := p.Interval("b", "t", Options{}); err != nil || math.Abs(math.Log(got.Hi)-half) > 1e-12 || math.Abs(math.Log(got.Lo)+half) > 1e-12 {
+			t.Errorf("%s: %+v, %v", metric, got, err)
+		}
 	}
 }
