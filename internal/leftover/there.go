@@ -163,11 +163,14 @@ func marked(dirs []string) (found []remnant) {
 	return found
 }
 
-// Others returns the labels of this user's live runs on this host, except `run`. It finds them by their working
-// directories, and so includes runs that use other stores.
+// Others returns the labels of this user's live runs on this host, except `run` and earlier runs of this process. It finds
+// them by their working directories, and so includes runs that use other stores. doctor has such a directory, too, but
+// does not measure.
 func Others(run string) (found []Label) {
+	self := Self()
 	for _, dir := range marked(nil) {
-		if l, ok := ParseLabel(dir.Label); ok && l.Run != run && l.Runner.State() == Alive && !slices.Contains(found, l) {
+		l, ok := ParseLabel(dir.Label)
+		if ok && l.Run != run && l.Run != "doctor" && l.Runner != self && l.Runner.State() == Alive && !slices.Contains(found, l) {
 			found = append(found, l)
 		}
 	}

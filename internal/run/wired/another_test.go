@@ -1,8 +1,12 @@
 package wired_test
 
 import (
+	"bufio"
+	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,8 +21,13 @@ import (
 )
 
 // A run that is active on this host when a trial ends leads to a finding, even if it ends before the trial's own run. A
-// run that has ended, and other shards of the same run, lead to none.
+// run that has ended, other shards of the same run, earlier steps of this process, and doctor lead to none.
 func TestAnotherRun(t *testing.T) {
+	if os.Getenv("IOTAX_TEST_OTHER") != "" { // the process of another run
+		fmt.Println(leftover.Self())
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv(leftover.RunVariable, "")
 	t.Setenv(leftover.RunnerVariable, "")
@@ -35,12 +44,37 @@ func TestAnotherRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	self := leftover.Self()
+	child := exec.Command(os.Args[0], "-test.run=^TestAnotherRun$")
+	child.Env = append(os.Environ(), "IOTAX_TEST_OTHER=1")
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := child.StdoutPipe()
+	if err := errors.Join(err, child.Start()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(in.Close(), child.Wait()); err != nil {
+			t.Error(err)
+		}
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := leftover.ParseRunner(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i, c := range []struct {
 		label leftover.Label
 		want  bool
 	}{
-		{leftover.Label{Run: "other", Runner: self}, true},
-		{leftover.Label{Run: "mine", Runner: self}, false},
+		{leftover.Label{Run: "other", Runner: other}, true},
+		{leftover.Label{Run: "other", Runner: self}, false}, // an earlier step of this process
+		{leftover.Label{Run: "mine", Runner: other}, false},
+		{leftover.Label{Run: "doctor", Runner: other}, false},
 		{leftover.Label{Run: "other", Runner: leftover.Runner{PID: self.PID, Start: self.Start + 1000, Boot: self.Boot, Host: self.Host}}, false},
 	} {
 		d := wired.Deps(db, t.TempDir(), nil, progress.New(io.Discard, progress.Quiet, false, 80), false)
@@ -60,7 +94,7 @@ func TestAnotherRun(t *testing.T) {
 		}
 		found := false
 		for _, f := range d.Review(r, []*iotax.Trial{trial}) {
-			found = found || f.Rule == rules.AnotherRun.ID && strings.Contains(f.Evidence, "run other (process ")
+			found = found || f.Rule == rules.AnotherRun.ID && strings.Contains(f.Evidence, "run "+c.label.Run+" (process ")
 		}
 		if found != c.want {
 			t.Errorf("%v: a finding: %v, want %v", c.label, found, c.want)
