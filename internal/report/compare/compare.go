@@ -323,11 +323,16 @@ func (ch *Change) judge(r *stat.Change, c *Comparison, s sample) {
 	x, y := s.logs[0], s.logs[1]
 	if ch.Verdict = stat.Judge(r.Interval, c.Margin); ch.Verdict == stat.TooFew {
 		rule := rules.FewTrials.Without("import", true)
-		if s.unit == "starts" {
+		need, a, b := s.units[0], "", ""
+		if s.units[0] != s.units[1] {
+			need, a, b = s.units[0]+" or "+s.units[1], " "+s.units[0], " "+s.units[1]
+		}
+		lacks := func(i int) bool { return len(s.logs[i]) < stat.LeastTrials && s.units[i] != "starts" }
+		if !lacks(0) && !lacks(1) {
 			rule = rules.FewTrials.Only("--restarts")
 		}
 		ch.Findings = append(ch.Findings, rule.Found(iotax.AboutCell(ch.Target, ch.Workload),
-			"an interval and a verdict need %d %s on either side; there are %d in A and %d in %s", stat.LeastTrials, s.unit, len(x), len(y), c.Letter))
+			"an interval and a verdict need %d %s on either side; there are %d%s in A and %d%s in %s", stat.LeastTrials, need, len(x), a, len(y), b, c.Letter))
 		ch.Lost = len(x) >= stat.LeastTrials && len(y) < stat.LeastTrials
 	}
 	if !r.Bounded() {
@@ -338,18 +343,17 @@ func (ch *Change) judge(r *stat.Change, c *Comparison, s sample) {
 
 // A sample contains the oriented logarithms of both runs, one per trial or, for a run with several starts, per start.
 type sample struct {
-	logs [2][]float64
-	unit string // what the logarithms are from, in the plural
+	logs  [2][]float64
+	units [2]string // what the logarithms of each run are from, in the plural
 	stat.Options
 }
 
 func sampleOf(logs [2][]float64, starts [2][]int, unit string, o stat.Options) sample {
-	s := sample{stat.StartSamples(logs, starts), unit, o}
-	switch a, b := len(s.logs[0]) < len(logs[0]), len(s.logs[1]) < len(logs[1]); {
-	case a && b:
-		s.unit = "starts"
-	case a || b:
-		s.unit += " or starts"
+	s := sample{stat.StartSamples(logs, starts), [2]string{unit, unit}, o}
+	for i := range s.logs {
+		if len(s.logs[i]) < len(logs[i]) {
+			s.units[i] = "starts"
+		}
 	}
 	return s
 }

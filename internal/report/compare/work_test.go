@@ -194,8 +194,12 @@ func TestStartsAreTheSample(t *testing.T) {
 		if one := of(6, 1); one.N != 6 || !(one.HalfWidth() > rounds.HalfWidth()) {
 			t.Errorf("%s: six starts and one: %+v", by, one)
 		}
-		for few, want := range map[[2]int]string{{6, 3}: "need 6 starts on either side; there are 6 in A and 3 in B", {1, 3}: " or starts on either side; there are 12 in A and 3 in B"} {
-			if r := row(few[0], few[1]); r.Verdict != stat.TooFew || !r.Lost || !strings.Contains(r.Findings[0].Evidence, want) || !strings.Contains(r.Findings[0].Hint, "--restarts 6") {
+		unit := map[By]string{ByValue: "trials", ByLoss: "pairs"}[by]
+		for few, want := range map[[2]int]string{
+			{6, 3}: "need 6 starts on either side; there are 6 in A and 3 in B",
+			{1, 3}: "need 6 " + unit + " or starts on either side; there are 12 " + unit + " in A and 3 starts in B",
+		} {
+			if r := row(few[0], few[1]); r.Verdict != stat.TooFew || !r.Lost || !strings.Contains(r.Findings[0].Evidence, want) || r.Findings[0].Hint != "start at least 6 times (`--restarts 6`)" {
 				t.Errorf("%s: %v starts: %q, %+v", by, few, r.Verdict, r.Findings)
 			}
 		}
