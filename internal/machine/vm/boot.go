@@ -155,7 +155,7 @@ func (b *booting) end(ctx context.Context) (err error) {
 	for _, f := range b.files {
 		err = errors.Join(err, os.RemoveAll(f))
 	}
-	for _, dir := range []string{b.sockets, b.dir} {
+	for _, dir := range slices.Compact([]string{b.sockets, b.dir}) {
 		if dir != "" {
 			err = errors.Join(err, leftover.Remove(dir))
 		}

@@ -788,3 +788,15 @@ func TestCapsKept(t *testing.T) {
 	a := agent.New(&port{name: "guest"}, "")
 	machinetest.Keeps(t, &machine{Machine: a, vm: new(qemu.VM)}, a)
 }
+
+// An error while the files of a guest are removed is reported once, also if its sockets are in the same directory.
+func TestEndReportsOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file") // not a directory, which cannot be removed
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := (&booting{dir: file, sockets: file}).end(t.Context())
+	if err == nil || strings.Count(err.Error(), "remove working directory") != 1 {
+		t.Error(err)
+	}
+}
