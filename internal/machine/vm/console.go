@@ -133,8 +133,8 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 		if err != nil {
 			return fail(err, "image: must be the path of a qcow2 or raw disk image on this host")
 		}
-		if err := checkChain(ctx, s.Image, format); err != nil {
-			return fail(err, chainHint)
+		if hint, err := checkChain(ctx, s.Image, format); err != nil {
+			return fail(err, hint)
 		}
 		dir, err := os.MkdirTemp(o.WorkDir, "vm-")
 		if err != nil {

@@ -33,8 +33,8 @@ func (b *booting) image(ctx context.Context) error {
 	if err != nil {
 		return fail(err, "image: must be the path of a qcow2 or raw disk image on this host")
 	}
-	if err := checkChain(ctx, s.Image, format); err != nil {
-		return fail(err, chainHint)
+	if hint, err := checkChain(ctx, s.Image, format); err != nil {
+		return fail(err, hint)
 	}
 	// The image does not change: writes go to an overlay, which iotax removes after the guest has ended.
 	file := filepath.Join(b.dir, "overlay.qcow2")
@@ -94,46 +94,54 @@ func (b *booting) image(ctx context.Context) error {
 func overlay(ctx context.Context, base, format, file string) (hint string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if _, err := agent.Tool("qemu-img"); err != nil {
-		return "install it: apt install qemu-utils", err
-	}
 	if base, err = filepath.Abs(base); err != nil {
-		return "", err
-	}
-	out, err := agent.Exec(ctx, "qemu-img", "info", "--force-share", "--output=json", "-f", format, base)
-	if err != nil {
 		return "", err
 	}
 	var info struct {
 		Size int64 `json:"virtual-size"`
 	}
-	if err := json.Unmarshal([]byte(out), &info); err != nil {
-		return "", fmt.Errorf("qemu-img info: %w", err)
+	if hint, err := describeImage(ctx, base, format, &info); err != nil {
+		return hint, err
 	}
 	_, err = agent.Exec(ctx, "qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", format, "-b", base, file, strconv.FormatInt(info.Size, 10))
 	return "", err
 }
 
+// describeImage decodes the output of qemu-img info into `info`.
+func describeImage(ctx context.Context, image, format string, info any) (hint string, err error) {
+	if _, err := agent.Tool("qemu-img"); err != nil {
+		return "install it: apt install qemu-utils", err
+	}
+	out, err := agent.Exec(ctx, "qemu-img", "info", "--force-share", "--output=json", "-f", format, image)
+	if err != nil {
+		return "", err
+	}
+	if err := json.Unmarshal([]byte(out), info); err != nil {
+		return "", fmt.Errorf("qemu-img info: %w", err)
+	}
+	return "", nil
+}
+
 const chainHint = "make an image in one file: qemu-img convert -O qcow2 IMAGE NEW"
 
 // checkChain returns an error if an image, or an image below it, names a file outside of the directory of the first
-// image. The guest could read every file of this host that the author of the image named.
-func checkChain(ctx context.Context, image, format string) error {
+// image, or of the file that it links to. The guest could read every file of this host that the author of the image
+// named.
+func checkChain(ctx context.Context, image, format string) (hint string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	image, err := filepath.Abs(image) // otherwise qemu-img may read the name as a protocol
-	if err != nil {
-		return err
+	if image, err = filepath.Abs(image); err != nil { // otherwise qemu-img may read the name as a protocol
+		return "", err
 	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(image))
 	if err != nil {
-		return err
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(image)
+	if err != nil {
+		return "", err
 	}
 	for format == "qcow2" {
-		out, err := agent.Exec(ctx, "qemu-img", "info", "--force-share", "--output=json", "-f", format, image)
-		if err != nil {
-			return err
-		}
 		var info struct {
 			Backing string `json:"backing-filename"`
 			Full    string `json:"full-backing-filename"`
@@ -144,8 +152,8 @@ func checkChain(ctx context.Context, image, format string) error {
 				} `json:"data"`
 			} `json:"format-specific"`
 		}
-		if err := json.Unmarshal([]byte(out), &info); err != nil {
-			return fmt.Errorf("qemu-img info: %w", err)
+		if hint, err := describeImage(ctx, image, format, &info); err != nil {
+			return hint, err
 		}
 		backing := cmp.Or(info.Full, info.Backing)
 		for _, file := range []string{backing, info.Of.Data.File} {
@@ -154,16 +162,17 @@ func checkChain(ctx context.Context, image, format string) error {
 				path = filepath.Join(filepath.Dir(image), file)
 			}
 			path, err := filepath.EvalSymlinks(path)
-			if file != "" && (err != nil || !strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")) {
-				return fmt.Errorf("%s uses %s, which is not a file in %s", image, file, dir)
+			in := func(dir string) bool { return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
+			if file != "" && (err != nil || !in(dir) && !in(filepath.Dir(real))) {
+				return chainHint, fmt.Errorf("%s uses %s, which is not a file in %s", image, file, dir)
 			}
 		}
 		if backing != "" && info.Format != "raw" && info.Format != "qcow2" { // QEMU would guess the format, and images of other formats name files, too
-			return fmt.Errorf("%s uses %s, but its format is not recorded as raw or qcow2", image, backing)
+			return chainHint, fmt.Errorf("%s uses %s, but its format is not recorded as raw or qcow2", image, backing)
 		}
 		image, format = backing, info.Format
 	}
-	return nil
+	return "", nil
 }
 
 // imageFormat returns "qcow2" if the file begins with the magic number of qcow2, otherwise "raw".

@@ -263,13 +263,26 @@ func TestImageChain(t *testing.T) {
 	create("qcow2", "-u", "-F", "vmdk", "-b", "base.raw", "guessed", "1M")
 	create("qcow2", "-F", "qcow2", "-u", "-b", "absolute", "below", "1M")
 	create("qcow2", "-o", "data_file="+secret, "data", "1M")
+	create("qcow2", "-F", "raw", "-b", dir+"/base.raw", "beside")
+	if err := os.Symlink(dir+"/beside", other+"/named"); err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]string{"alone": "", "good": "", "deep": "", "base.raw": "", "absolute": secret, "linked": "link.raw", "json": "json:", "guessed": "format", "below": secret, "data": secret} {
 		format, err := imageFormat(filepath.Join(dir, name))
+		hint := ""
 		if err == nil {
-			err = checkChain(t.Context(), filepath.Join(dir, name), format)
+			hint, err = checkChain(t.Context(), filepath.Join(dir, name), format)
 		}
-		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", name, err)
+		if (err != nil) != (want != "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(hint, "convert")) {
+			t.Errorf("%s: %v, hint %q", name, err, hint)
 		}
+	}
+	if _, err := checkChain(t.Context(), other+"/named", "qcow2"); err != nil {
+		t.Errorf("an image that is named through a link: %v", err)
+	}
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	if hint, err := checkChain(late, filepath.Join(dir, "alone"), "qcow2"); err == nil || hint != "" {
+		t.Errorf("qemu-img was killed: %v, hint %q", err, hint)
 	}
 }
