@@ -99,4 +99,16 @@ func TestPooledQuantile(t *testing.T) {
 	if ids := ruleIDs(r, row); len(ids) == 0 || !strings.Contains(r.Notes[row.Notes[0]-1].Hint, "--trial") {
 		t.Errorf("notes %v", ids)
 	}
+	run, trials = tails(30, 4000, 3)
+	for _, x := range trials {
+		x.StartIndex = stat.StartOf(x.Round, 30, 3)
+	}
+	if r, err = From(run, Held(trials), "read.latency.p99"); err != nil {
+		t.Fatal(err)
+	}
+	row = r.Sections[0].Rows[1]
+	if row.Verdict != stat.TooFew || row.FewStarts() != 3 || r.Lacks() != "start" || !strings.Contains(r.Notes[row.Notes[0]-1].Hint, "--restarts") ||
+		!strings.Contains(r.Notes[row.Notes[0]-1].Items[0].Evidence, "3 starts; a verdict needs 6 starts") {
+		t.Errorf("three starts: %q, %+v, notes %+v", row.Verdict, row.Ratio, r.Notes)
+	}
 }

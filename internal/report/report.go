@@ -460,8 +460,12 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 		n = min(n, r.Ratio.N)
 	}
 	if k := r.FewStarts(); k > 0 {
+		lead := "%d starts that agree may share a mode; a verdict needs"
+		if r.Ratio.Starts == nil {
+			lead = "the percentile pools the rounds of each of %d starts; a verdict needs"
+		}
 		b.note(r, rules.FewTrials.Only("--restarts").Found(about, ""),
-			Item{Lead: fmt.Sprintf("%d starts that agree may share a mode; a verdict needs", k), Detail: format.Plural(stat.LeastTrials, "start"), Cells: []Cell{cell}})
+			Item{Lead: fmt.Sprintf(lead, k), Detail: format.Plural(stat.LeastTrials, "start"), Cells: []Cell{cell}})
 	} else if r.Err == "" && r.Value.N > 0 && n < stat.LeastTrials {
 		flags := fmt.Sprintf("--rounds %d", stat.LeastTrials)
 		if fixedProtocol.Match(b.Run.Plan) { // a fixed protocol rejects --rounds

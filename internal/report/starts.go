@@ -114,10 +114,20 @@ func (r *Report) Separates(row *Row) (fact string, values []string) {
 	return "", nil
 }
 
-// FewStarts returns the number of starts if they agree and are too few for an interval (stat.Options.Starts), although
-// there are enough trials. Otherwise it returns 0.
+// FewStarts returns the number of starts if they are too few for an interval, although there are enough trials: they
+// agree (stat.Options.Starts), or a percentile pools the rounds of each start (stat.PairTails). Otherwise it returns 0.
 func (r *Row) FewStarts() int {
-	if e := r.Ratio; e != nil && e.Starts != nil && e.Starts.Agree && !e.Bounded() && r.Value.N >= stat.LeastTrials {
+	e := r.Ratio
+	if e == nil || e.Bounded() || r.Value.N < stat.LeastTrials {
+		return 0
+	}
+	pooled := map[int]bool{}
+	for _, d := range r.tails {
+		if !d.Discarded {
+			pooled[d.Start] = true
+		}
+	}
+	if e.Starts != nil && e.Starts.Agree || e.Starts == nil && e.N > 1 && e.N == len(pooled) {
 		return e.N
 	}
 	return 0
