@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/secret"
 )
 
 // A Kernel is a kernel for guests with its modules.
@@ -328,7 +329,7 @@ func (a *apt) run(ctx context.Context, tool string, args ...string) (string, err
 	defer cancel()
 	cmd := exec.CommandContext(ctx, tool, append(slices.Clone(a.opts), args...)...)
 	cmd.Dir = a.dir
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
+	cmd.Env = append(secret.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
 	var stderr iotax.Capture
 	cmd.Stderr = &stderr
 	out, err := iotax.ExecOutput(cmd)

@@ -20,6 +20,7 @@ import (
 	"iotax"
 	"iotax/internal/agent"
 	"iotax/internal/leftover"
+	"iotax/internal/secret"
 )
 
 const (
@@ -124,7 +125,7 @@ func do(ctx context.Context, stdin string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, step)
 	defer cancel()
 	c := exec.CommandContext(ctx, path, args[1:]...)
-	c.Stdin = strings.NewReader(stdin)
+	c.Stdin, c.Env = strings.NewReader(stdin), secret.Environ()
 	var output iotax.Capture
 	c.Stdout, c.Stderr = &output, &output
 	c.SysProcAttr, c.WaitDelay = &unix.SysProcAttr{Setpgid: true}, time.Second // Ctrl-C must not end the removal of a lab

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"iotax/internal/secret"
 )
 
 // A process is a child process. On Linux, the kernel kills it when iotax ends.
@@ -19,6 +21,7 @@ type process struct {
 // spawn starts cmd. On Unix, cmd has its own process group, so that Ctrl-C in the terminal does not reach it.
 func spawn(cmd *exec.Cmd) (*process, error) {
 	setAttr(cmd)
+	cmd.Env = secret.Environ()
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {

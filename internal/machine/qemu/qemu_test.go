@@ -468,10 +468,11 @@ func TestTSCKHz(t *testing.T) {
 	}
 }
 
-// `end` kills a spawned child that ignores SIGTERM.
+// `end` kills a spawned child that ignores SIGTERM. The child does not get iotax's own secrets.
 func TestSpawn(t *testing.T) {
+	t.Setenv("IOTAX_TOKEN", "secret")
 	log := &Log{}
-	cmd := exec.Command("sh", "-c", "trap '' TERM; echo up; sleep 60 & wait; sleep 60")
+	cmd := exec.Command("sh", "-c", "trap '' TERM; echo up $IOTAX_TOKEN; sleep 60 & wait; sleep 60")
 	cmd.Stdout = log
 	p, err := spawn(cmd)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"iotax/internal/agent"
 	"iotax/internal/leftover"
 	"iotax/internal/rules"
+	"iotax/internal/secret"
 	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
@@ -312,7 +313,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 		return fail(err)
 	}
 	cmd := exec.CommandContext(inner, argv[0], argv[1:]...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, &stdout, &stderr, 5*time.Second
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, secret.Environ(), &stdout, &stderr, 5*time.Second
 	err = cmd.Run()
 	out.Raw = stdout.Bytes()
 	if over := stdout.Err(); over != nil {
