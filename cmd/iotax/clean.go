@@ -35,7 +35,8 @@ Without --yes it only lists. With RUN it lists the leftovers of these runs, and
 directories of other users, which it cannot examine. With --remote it also
 searches what unfinished runs used elsewhere: machines over SSH, existing
 containers, pods and instances, Kubernetes clusters, and S3 buckets. If other
-users can write to the store, it does this only for the runs named by id.`,
+users can write to the store, it does this, and asks the engines of containers
+that plans name, only for the runs named by their full id.`,
 		RunE: func(c *cobra.Command, refs []string) error { return a.clean(c.Context(), refs, yes, remote) },
 	}
 	c.ValidArgsFunction = a.completeRuns(100)
