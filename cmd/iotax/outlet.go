@@ -168,6 +168,7 @@ func (o *outlet) write(a *app, document func(w io.Writer, format string) error) 
 		file, mode, err := replaced(path)
 		switch {
 		case err != nil:
+			err = iotax.Cause(err) // without the name of a temporary file
 		case file != "":
 			err = iotax.WriteWhole(file, mode, write)
 		default:

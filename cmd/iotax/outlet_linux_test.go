@@ -45,7 +45,7 @@ func TestOutputFileIsReplaced(t *testing.T) {
 	}
 }
 
-// A new file of -o has the mode that the umask allows.
+// A new file of -o has the mode that the umask allows. An error names that file, and not the temporary one.
 func TestOutputFileFollowsUmask(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o027))
 	file := filepath.Join(t.TempDir(), "r.json")
@@ -55,6 +55,10 @@ func TestOutputFileFollowsUmask(t *testing.T) {
 	}
 	if st, err := os.Stat(file); err != nil || st.Mode() != 0o640 {
 		t.Errorf("%v, %v", st, err)
+	}
+	o.files = []string{filepath.Join(t.TempDir(), "removed", "r.json")}
+	if _, err := o.write(&app{out: io.Discard}, nil); err == nil || err.Error() != "write "+o.files[0]+": no such file or directory" {
+		t.Errorf("the directory was removed: %v", err)
 	}
 	if left, err := filepath.Glob(filepath.Dir(file) + "/.*iotax*"); err != nil || len(left) > 0 {
 		t.Errorf("left: %q, %v", left, err)
