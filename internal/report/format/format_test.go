@@ -20,6 +20,7 @@ func TestPrecision(t *testing.T) {
 		{stat.Interval{Estimate: 11583.2, Lo: 11580.1, Hi: 11586.9, N: 6}, iotax.PerSecond, "11.58k [11.58k, 11.59k]"},
 		{stat.Interval{Estimate: 11583.2, Lo: nan, Hi: nan, N: 3}, iotax.PerSecond, "12k"},
 		{stat.Interval{Estimate: 482, Lo: 440, Hi: 520, N: 6}, iotax.PerSecond, "480 [440, 520]"},
+		{stat.Interval{Estimate: 54730, Lo: 3145, Hi: 80056, N: 6}, iotax.PerSecond, "55k [3k, 80k]"},
 		{stat.Interval{Estimate: 1.31 * (1 << 30), Lo: 1.27 * (1 << 30), Hi: 1.36 * (1 << 30), N: 6}, iotax.BytesPerSecond, "1.31 [1.27, 1.36] GiB/s"},
 		{stat.Interval{Estimate: 325e6, Lo: 310e6, Hi: 350e6, N: 6}, iotax.BytesPerSecond, "310 [296, 334] MiB/s"},
 		{stat.Interval{Estimate: 85e-6, Lo: 84.2e-6, Hi: 86.1e-6, N: 6}, iotax.Seconds, "85.0 [84.2, 86.1] µs"},

@@ -155,6 +155,9 @@ func Value(i stat.Interval, unit string) string {
 		return WithUnit(shortest(Fixed(x, Places(x, 0)))+sc.Prefix, sc.Unit)
 	}
 	p := Places(x, Half(i)/sc.Factor)
+	for p >= 0 && i.Lo > 0 && i.Lo/sc.Factor < math.Pow10(p)/2 { // a positive bound must not read as zero
+		p--
+	}
 	return WithUnit(fmt.Sprintf("%s [%s, %s]", Fixed(x, p)+sc.Prefix, Fixed(i.Lo/sc.Factor, p)+sc.Prefix, Fixed(i.Hi/sc.Factor, p)+sc.Prefix), sc.Unit)
 }
 
