@@ -543,6 +543,8 @@ func TestInterrupt(t *testing.T) {
 	r.said("round 1/2")
 	time.Sleep(150 * time.Millisecond) // so that the next trial has begun
 	r.send(os.Interrupt)
+	time.Sleep(20 * time.Millisecond)
+	r.send(syscall.SIGTERM) // nearly at once, as the second signal of timeout(1)
 	sent := time.Now()
 	r.wait().works(t, 130, "interrupted", "saved", "continue with: iotax run --resume=")
 	if d := time.Since(sent); d > time.Minute {
@@ -596,7 +598,7 @@ func TestSecondInterrupt(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	r.send(os.Interrupt)
 	r.said("interrupted; removing what was made")
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(500 * time.Millisecond) // signals that follow the first one at once are part of it
 	r.send(os.Interrupt)
 	sent := time.Now()
 	got := r.wait()

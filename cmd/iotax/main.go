@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -59,9 +60,6 @@ func main() {
 	ctx, interrupt := context.WithCancel(context.Background())
 	go func() {
 		<-received
-		// Let a second signal end the process at once, because removal may hang on a machine that does not answer. Do
-		// this before anything reacts to the first signal.
-		signal.Stop(received)
 		undoing.Lock()
 		if !undoing.begun {
 			fmt.Fprintln(os.Stderr, "iotax: interrupted")
@@ -69,6 +67,10 @@ func main() {
 		}
 		undoing.Unlock()
 		interrupt()
+		// A later signal ends the process at once, because removal may hang on a machine that does not answer. A signal
+		// within the pause is part of the first one: timeout(1) signals the process and then its group.
+		time.Sleep(200 * time.Millisecond)
+		signal.Stop(received)
 	}()
 	code := Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	os.Exit(code)
