@@ -57,6 +57,8 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 			why, _, _ := strings.Cut(a.Run.Findings[i].Evidence, "\n")
 			out.Text += ": " + why
 		}
+	case a.failedAll() != "":
+		out.Text = "Nothing was measured, every trial failed: " + a.failedAll()
 	case len(cells) == 0 && lone:
 		out.Text = "No two targets did the same work: nothing can be compared"
 	case len(cells) == 0:
@@ -96,8 +98,6 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 		out.Text += rest
 	case judged > 0:
 		out.Kind, out.Text = SaysUnsure, a.undecided(cells, judged, noisy, few)+rest
-	case a.failedAll() != "":
-		out.Text = "Nothing was measured, every trial failed: " + a.failedAll()
 	case counts[stat.NotRanked] > 0 && slices.ContainsFunc(cells, func(c assessed) bool {
 		return c.r.Against != "" && a.Target(c.r.Target).Durability != a.Target(c.r.Against).Durability
 	}):

@@ -122,8 +122,13 @@ func answerCases() map[string]assessCase {
 		"not opened": {cells: []reporttest.CellSpec{disk}, change: targets(func(ts []iotax.TargetInfo) []iotax.TargetInfo {
 			return append(ts, iotax.TargetInfo{Name: "a", Err: "gone"})
 		}), want: "No target could be compared with disk: see the notes."},
-		"one of two":    {cells: []reporttest.CellSpec{disk, loss, invalid}, want: "4k read on a is 2.0× slower than on disk."},
-		"alone":         {cells: []reporttest.CellSpec{disk}, want: "Only disk was measured: there is nothing to compare it with."},
+		"one of two": {cells: []reporttest.CellSpec{disk, loss, invalid}, want: "4k read on a is 2.0× slower than on disk."},
+		"alone":      {cells: []reporttest.CellSpec{disk}, want: "Only disk was measured: there is nothing to compare it with."},
+		"alone, failed": {cells: []reporttest.CellSpec{disk}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
+			for _, t := range ts {
+				t.Err = "gone"
+			}
+		}, want: "Nothing was measured, every trial failed: gone."},
 		"other work":    {cells: []reporttest.CellSpec{disk, {Target: "a", Workload: "put", Values: map[string]float64{"upload.bandwidth": 1}}}, change: func(r *iotax.Run, _ []*iotax.Trial) { reporttest.Against(r, "a", "nobody") }, want: "No two targets did the same work: nothing can be compared."},
 		"never ran":     {cells: []reporttest.CellSpec{disk}, change: func(r *iotax.Run, ts []*iotax.Trial) { r.Targets[0].Err = "gone"; r.Targets = r.Targets[:1]; clear(ts) }, want: "Nothing was measured: disk could not be opened."},
 		"no trials":     {cells: []reporttest.CellSpec{disk}, change: func(_ *iotax.Run, ts []*iotax.Trial) { clear(ts) }, want: "Nothing was measured."},
