@@ -156,6 +156,10 @@ func prepareNFS(ctx context.Context, sp *NFSSpec, e Env) (_ iotax.Volume, err er
 	if sp.Server != "" {
 		return n, nil
 	}
+	if e.here && slices.Contains(strings.Split(sp.Options, ","), "noresvport") {
+		return nil, &iotax.Error{Op: "serve by NFS", On: "this host", Err: errors.New("the server on the loopback interface accepts only privileged ports, because other users could mount its export, and noresvport uses another port"),
+			Hint: "leave noresvport out of options:"}
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.made.run(ctx))

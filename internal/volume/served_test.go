@@ -325,8 +325,11 @@ func TestNFSRefuses(t *testing.T) {
 	work := t.TempDir()
 	_, err = prepare(t, "nfs", nfsSpec(func(s *NFSSpec) { s.Port = l.Addr().(*net.TCPAddr).Port }), Env{Of: of, WorkDir: work})
 	wantError(t, err, "is taken", "leave port: out")
-	_, err = prepare(t, "nfs", nfsSpec(func(s *NFSSpec) { s.Options = "ro,port=1" }), Env{Of: of, WorkDir: work})
+	_, err = prepare(t, "nfs", nfsSpec(func(s *NFSSpec) { s.Options = "port=1" }), Env{Of: of, WorkDir: work})
 	wantError(t, err, "iotax sets port itself", "leave it out")
+	local := plan.Target{Name: "a target", On: plan.Host, Kind: "nfs", Spec: nfsSpec(func(s *NFSSpec) { s.Options = "nconnect=2,noresvport" })}
+	_, err = Prepare(t.Context(), local, Env{ID: "t0", Host: here, Of: of, WorkDir: work})
+	wantError(t, err, "noresvport", "leave noresvport out of options:")
 
 	// A machine that cannot reach this host cannot mount the export.
 	v, err := prepare(t, "nfs", nfsSpec(func(*NFSSpec) {}), Env{Of: of, WorkDir: work})
