@@ -34,14 +34,14 @@ func prepare(t *testing.T, kind string, spec plan.Spec, e Env) (iotax.Volume, er
 	return Prepare(t.Context(), plan.Target{Name: "a target", Kind: kind, Spec: spec}, e)
 }
 
-// wantError checks that err is an *iotax.Error that contains the cause and the hint.
+// wantError checks that err is an *iotax.Error that contains the cause, the hint, and no other hint.
 func wantError(t *testing.T, err error, cause, hint string) {
 	t.Helper()
 	var e *iotax.Error
 	if !errors.As(err, &e) {
 		t.Fatalf("got %v, want an *iotax.Error with %q", err, cause)
 	}
-	if !strings.Contains(e.Error(), cause) || !strings.Contains(e.Error(), "hint: ") || !strings.Contains(e.Error(), hint) {
+	if !strings.Contains(e.Error(), cause) || strings.Count(e.Error(), "hint: ") != 1 || !strings.Contains(e.Error(), hint) {
 		t.Errorf("got %q\nwant cause %q and hint %q", e.Error(), cause, hint)
 	}
 }

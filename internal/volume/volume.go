@@ -5,7 +5,6 @@ package volume
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"sort"
@@ -105,12 +104,7 @@ func Prepare(ctx context.Context, t plan.Target, e Env) (iotax.Volume, error) {
 			continue
 		}
 		if err := t.Spec.Validate(); err != nil {
-			e := &iotax.Error{Op: "prepare", On: t.Name, Err: err}
-			var f *plan.FieldError
-			if errors.As(err, &f) {
-				e.Hint = f.Hint
-			}
-			return nil, e
+			return nil, &iotax.Error{Op: "prepare", On: t.Name, Err: err} // err contains its hint
 		}
 		e.here = t.On == plan.Host
 		v, err := k.Prepare(ctx, t.Spec, e)
