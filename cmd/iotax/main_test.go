@@ -215,11 +215,14 @@ func TestReadme(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: dir, Setup: setup})
 }
 
-// An invalid plan causes exit status 2, like an invalid command line.
+// An invalid plan causes exit status 2, like an invalid command line. A missing directory causes 1, as in iotax run.
 func TestWrongPlanIsAMistake(t *testing.T) {
 	for text, want := range map[string]int{
-		"targets: {a: {dri: /tmp}}\nworkloads: {x: {fio: {rw: read}}}\n": exitUsage,
-		"targets: {a: {dir: /tmp}}\nworkloads: {x: {fio: {rw: read}}}\n": exitOK,
+		"targets: {a: {dri: /tmp}}\nworkloads: {x: {fio: {rw: read}}}\n":                                                  exitUsage,
+		"targets: {a: {dir: /tmp}}\nworkloads: {x: {fio: {rw: read}}}\n":                                                  exitOK,
+		"targets: {a: {dir: /tmp}, b: {dir: /no/such}}\nworkloads: {x: {fio: {rw: read}}}\n":                              exitError,
+		"targets: {a: {dir: /tmp}, b: {dir: {path: /no/such, create: true}}}\nworkloads: {x: {fio: {rw: read}}}\n":        exitOK,
+		"targets: {a: {dir: /tmp}, b: {dir: /no/such}}\nworkloads: {x: {fio: {rw: read}}}\nmeasure: {keep_going: true}\n": exitOK,
 	} {
 		file := filepath.Join(t.TempDir(), "p.yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

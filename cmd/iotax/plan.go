@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax/internal/calibrate"
+	"iotax/internal/machine/host"
 	"iotax/internal/plan"
 	"iotax/internal/plan/schedule"
 	"iotax/internal/report/format"
@@ -18,6 +19,7 @@ import (
 	"iotax/internal/run/estimate"
 	"iotax/internal/store"
 	"iotax/internal/terminal"
+	"iotax/internal/volume"
 	"iotax/stat"
 )
 
@@ -49,6 +51,11 @@ With --yaml it prints the plan file.`,
 			found := input.Plan(c.Context(), p)
 			if err := p.Absolute(); err != nil {
 				return err
+			}
+			if !asYAML && !p.Measure.KeepGoing { // a plan file may be for another host
+				if err := volume.CheckDirs(c.Context(), p, host.Local()); err != nil {
+					return err
+				}
 			}
 			return a.printPlan(c.Context(), p, found, asYAML)
 		},

@@ -263,11 +263,26 @@ func (o ownDir) remove() error {
 	return leftover.RemoveIn(root, name)
 }
 
-func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
-	var none iotax.Place
+// CheckDirs returns the error with which a run would refuse the first unusable `dir:` target of p on m, this host.
+func CheckDirs(ctx context.Context, p *plan.Plan, m iotax.Machine) error {
+	for _, t := range p.Targets {
+		s, ok := t.Spec.(*DirSpec)
+		if !ok || t.On != plan.Host || len(t.In) > 0 {
+			continue
+		}
+		if _, _, _, err := guardedDir(m, s.Path, 0, s.Network, s.Create).look(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look surveys the directory on m without changes. It returns an error if the directory cannot be used. `known` reports
+// whether fs, the mount that holds the directory, was found.
+func (d *dir) look(ctx context.Context, m iotax.Machine) (s survey, fs probe.Mount, known bool, err error) {
 	want, at := d.want, d.want
-	fail := func(err error, hint string) (iotax.Place, error) {
-		return none, &iotax.Error{Op: useDir, On: at, Err: err, Hint: hint}
+	fail := func(err error, hint string) (survey, probe.Mount, bool, error) {
+		return s, fs, known, &iotax.Error{Op: useDir, On: at, Err: err, Hint: hint}
 	}
 	if onDrive(want) {
 		want = strings.ReplaceAll(want, `\`, "/")
@@ -281,10 +296,9 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		}
 		want = abs
 	}
-	trust := d.users && !alone(m)
-	s, err := on(ctx, quick, surveyDir.On, m, dirQuery{filepath.ToSlash(filepath.Clean(want)), trust})
+	s, err = on(ctx, quick, surveyDir.On, m, dirQuery{filepath.ToSlash(filepath.Clean(want)), d.users && !alone(m)})
 	if err != nil {
-		return none, err
+		return s, fs, known, err
 	}
 	if s.Real == "/" && len(s.Missing) == 0 {
 		return fail(errors.New("this is /, which is never used"), "name a directory for the test, as in /var/tmp")
@@ -292,7 +306,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	if d.users && len(s.Missing) == 0 && s.isHome() {
 		return fail(fmt.Errorf("%s is a home directory, which is not used itself", s.Real), "name a directory inside it, as in "+iotax.Quote(s.Real+"/iotax,create=true"))
 	}
-	fs, known := probe.MountOf(probe.ParseMounts(s.Mountinfo), s.Real)
+	fs, known = probe.MountOf(probe.ParseMounts(s.Mountinfo), s.Real)
 	if known {
 		at = fmt.Sprintf("%s (%s on %s)", d.want, fs.Type, fs.Point)
 	}
@@ -312,6 +326,15 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		return fail(errors.New("the file system is mounted read-only"), "use another directory, or make it writable: mount -o remount,rw "+iotax.Quote(fs.Point))
 	}
 	if err := s.enough(useDir, at, d.need); err != nil && (!d.empty || s.Free == 0) {
+		return s, fs, known, err
+	}
+	return s, fs, known, nil
+}
+
+func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
+	var none iotax.Place
+	s, fs, known, err := d.look(ctx, m)
+	if err != nil {
 		return none, err
 	}
 
@@ -323,7 +346,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		made = append([]string{base}, made...)
 	}
 	o := newOwnDir(base)
-	o.Above, o.Trust = made, trust
+	o.Above, o.Trust = made, d.users && !alone(m)
 	d.attached.push(func(ctx context.Context) error {
 		_, err := on(ctx, slow, removeDir.On, m, o)
 		return left("remove", o.Path, m, err)
