@@ -209,11 +209,11 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	}
 	rate("import.bandwidth", converted+sent)
 	fetched, err := ask(object.OpGetFile, "base.qcow2", moved)
-	if err == nil {
-		err = sameImage(ctx, t.Machine, s.Path+"/base.qcow2", size)
-	}
 	if err != nil {
 		return w.fail(t, err, "")
+	}
+	if err := sameImage(ctx, t.Machine, s.Path+"/base.qcow2", size); err != nil {
+		return w.fail(t, err, "check that no other client writes to the bucket, and that the store returns objects unchanged")
 	}
 	written, err := convert("qcow2", "raw", "base.qcow2", "volume-1.raw")
 	if err != nil {
@@ -259,8 +259,12 @@ func sameImage(ctx context.Context, m iotax.Machine, file string, size int64) er
 	if err := json.Unmarshal(out, &info); err != nil {
 		return fmt.Errorf("qemu-img info: %w", err)
 	}
-	if other := cmp.Or(info.Backing, info.Of.Data.File); other != "" || info.Size != size {
-		return fmt.Errorf("the store returned another image than the uploaded one: its virtual size is %d bytes, its backing or data file is %q", info.Size, other)
+	const another = "the store returned another image than the uploaded one: "
+	if other := cmp.Or(info.Backing, info.Of.Data.File); other != "" {
+		return fmt.Errorf(another+"it uses the file %q", other)
+	}
+	if info.Size != size {
+		return fmt.Errorf(another+"its virtual size is %d bytes instead of %d", info.Size, size)
 	}
 	return nil
 }
