@@ -104,8 +104,8 @@ func (a Axis) at(v, from, to float64) float64 {
 		lo, hi, v = math.Log(lo), math.Log(hi), math.Log(v)
 	}
 	t := (v - lo) / (hi - lo)
-	if math.IsNaN(t) {
-		return t
+	if math.IsNaN(t) || math.IsInf(t, 0) {
+		return math.NaN()
 	}
 	return from + math.Min(1, math.Max(0, t))*(to-from)
 }
