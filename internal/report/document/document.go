@@ -177,7 +177,11 @@ func short(r *report.Report, a assess.Assessment, tight bool) block.Document {
 	d.Blocks = append(d.Blocks, found...)
 	d.Blocks = append(d.Blocks, stageLines(r)...)
 	how := circumstances(r)
-	if s := warnings(r, reported); s != "" {
+	most := mostWarnings
+	if tight {
+		most = fewNotes
+	}
+	if s := warnings(r, most, reported); s != "" {
 		how += " " + s
 	}
 	d.Blocks = append(d.Blocks, remarks(how, assess.Job(r))...)
@@ -250,11 +254,12 @@ func circumstances(r *report.Report) string {
 	return strings.Join(parts, ", ") + "."
 }
 
-// mostWarnings is the maximum number of warnings, or of reasons for invalid results, in one line.
-const mostWarnings = 2
+// mostWarnings is the maximum number of warnings, or of reasons for invalid results, in one line of a document that is
+// not tight.
+const mostWarnings = 4
 
-// warnings lists the run's warnings in one line. It omits the rules in `shown` and `reported`.
-func warnings(r *report.Report, reported []string) string {
+// warnings lists at most `most` of the run's warnings in one line. It omits the rules in `shown` and `reported`.
+func warnings(r *report.Report, most int, reported []string) string {
 	var warned []string
 	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
 		if t := rules.Title(n.Rule); n.Severity == iotax.Warning && !slices.Contains(warned, t) && !slices.Contains(shown, n.Rule) && !slices.Contains(reported, n.Rule) {
@@ -268,7 +273,7 @@ func warnings(r *report.Report, reported []string) string {
 	if i := slices.Index(warned, rules.Title(rules.NoisyBaseline.ID)); i > 0 {
 		warned = slices.Insert(slices.Delete(warned, i, i+1), 0, rules.Title(rules.NoisyBaseline.ID))
 	}
-	return "Warnings: " + strings.Join(format.Cut(warned, mostWarnings, "warning"), "; ") + "."
+	return "Warnings: " + strings.Join(format.Cut(warned, most, "warning"), "; ") + "."
 }
 
 // shown lists the rules that other parts of the short document report.

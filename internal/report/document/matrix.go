@@ -21,7 +21,7 @@ const (
 	mostRows    = 12 // maximum number of compared targets as rows; if there is only one more, it is shown, too
 	mostAcross  = 8  // the same for workloads as rows; fewer, because target names in the header take several lines
 	mostNotes   = 5
-	fewNotes    = 2 // maximum number of notes in a tight document
+	fewNotes    = 2 // maximum number of notes, and of warnings, in a tight document
 	mostUnsure  = 2 // if at most this many cells (one more if only one target is compared) are too noisy, their notes contain the interval
 )
 

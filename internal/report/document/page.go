@@ -131,8 +131,12 @@ func tiles(r *report.Report, answer assess.Sentence) []block.Tile {
 		Tone: block.Bad, Link: "#ratios"}
 	var others []string
 	for _, v := range []stat.Verdict{stat.Better, stat.Equivalent, stat.BelowMargin, stat.Inconclusive, stat.TooFew, stat.NotRanked} {
+		word := format.Verdict(v, true)
+		if v == stat.Better && slower == "Slower" {
+			word = "faster"
+		}
 		if n := counts[v]; n > 0 {
-			others = append(others, fmt.Sprintf("%d %s", n, format.Verdict(v, true)))
+			others = append(others, fmt.Sprintf("%d %s", n, word))
 		}
 	}
 	for _, word := range invalidWords {

@@ -64,6 +64,7 @@ func Write(w io.Writer, d block.Document, f Frame) error {
 
 var pageTemplate = template.Must(template.New("").Funcs(template.FuncMap{
 	"text": text, "tone": tone, "svg": chart.SVG,
+	"sentences": func(s string) []string { return strings.SplitAfterN(s, ". ", 2) },
 	"blocks": (*page)(nil).blocks, // replaced for each page
 }).Parse(pageHTML))
 

@@ -108,8 +108,8 @@ func Write(w io.Writer, r *report.Report, format string, details bool) error {
 	return write(w, r, details)
 }
 
-// screen is the number of lines on a screen.
-const screen = 24
+// screen is the number of lines on a screen, without the line that "iotax demo" adds.
+const screen = 23
 
 // Text writes a report for a terminal. Without details, it writes the short document, in its tight form if only that
 // fits on one screen.
