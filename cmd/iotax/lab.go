@@ -21,7 +21,7 @@ import (
 func (a *app) labCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lab",
-		Short: "Make nodes with a network on this machine, to try out clusters",
+		Short: "Make virtual hosts on this machine, to try out plans for clusters",
 		Long: `A lab is a set of nodes on this machine: network namespaces on their own bridge,
 each with a shaped link and a directory. A plan names one as {node: node04}. The
 same plan runs on real machines with {ssh: …} instead. up and down need root.`,

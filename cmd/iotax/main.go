@@ -253,7 +253,8 @@ iotax-…, and removes it at the end. It writes to a block device only if
 		Example: `  iotax run /srv/data /mnt/nfs          is /mnt/nfs slower? (8 to 20 min)
   iotax run quick /srv/data /mnt/nfs    a first look (about a minute)
   iotax run etcd /srv/data              is this disk fast enough for etcd?
-  iotax demo                            what a VM's disk and folders cost here`,
+  iotax demo                            what a VM's disk and folders cost here
+  iotax compare latest~1 latest         what changed between the last two runs?`,
 		SilenceUsage: true, SilenceErrors: true,
 		Version: version(),
 	}
