@@ -33,7 +33,7 @@ func Kinds() []Kind {
 		kind("mount", "a directory inside a container: a bind mount, a volume of the engine, or memory", MountSpec{Type: "bind"}, prepareMount, "docker", "podman", "k8s"),
 		kind("claim", "storage that a cluster provides for a pod: a file system or a raw block device of a storage class", ClaimSpec{Mode: "filesystem"}, prepareClaim, "k8s"),
 		kind("nfs", "an NFS export that the machine's kernel mounts: a directory of the host, served by a user-space server, or an export of an existing server", NFSSpec{Version: "4.2"}, prepareNFS, plan.Host, "qemu"),
-		kind("sshfs", "a directory of the host, mounted on another machine by sshfs over the machine's existing connection", SSHFSSpec{}, prepareSSHFS, "qemu", "ssh", "lima", "tart", "wsl"),
+		kind("sshfs", "a directory of the host, mounted on another machine by sshfs over the machine's existing connection; an SSH host needs Linux 6.2 or later with Landlock here", SSHFSSpec{}, prepareSSHFS, "qemu", "ssh", "lima", "tart", "wsl"),
 		kind("memory", "a file system in the memory of its machine: tmpfs or ramfs", MemorySpec{Type: "tmpfs"}, prepareMemory),
 		kind("own", "the storage inside the image of a guest without a shell; iotax makes nothing", OwnSpec{}, prepareOwn, "qemu"),
 		kind("nbd", "a disk image that one machine exports over NBD to another or to itself, or an existing export", nbdDefaults, prepareNBD),
