@@ -98,20 +98,32 @@ func (j *fioJob) checkTogether(ctx context.Context, t *iotax.Target) error {
 	if err := j.each(t, true, func(p party) error { return p.job.check(ctx, p.target) }); err != nil {
 		return err
 	}
-	mine, version, err := clientFio(ctx)
-	if err != nil {
-		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: support.InstallHint("linux")}
+	on := func(err error, hint string) error {
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
-	if _, err := confined(all, "", mine); err != nil {
-		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: "run iotax on Linux 5.13 or later with Landlock enabled"}
+	mine, err := exec.LookPath("fio")
+	if err != nil {
+		return on(errors.New("this host has no fio, which is the client of those that work together"), support.InstallHint("linux"))
+	}
+	version, err := fioVersion(ctx, mine)
+	if err != nil {
+		return on(err, support.InstallHint("linux"))
+	}
+	dir, err := leftover.MkdirTemp("")
+	if err != nil {
+		return on(err, "")
+	}
+	defer os.RemoveAll(dir)
+	argv, err := confined(all, dir, mine)
+	if err != nil {
+		return on(err, "run iotax on Linux 5.13 or later with Landlock enabled")
+	}
+	if _, err := fioVersion(ctx, argv...); err != nil {
+		return on(fmt.Errorf("%s cannot run confined, as it must for targets on other machines: %w", mine, err), "install fio and its libraries below /usr")
 	}
 	err = j.each(t, true, func(p party) error {
-		st := p.job.states[p.target]
-		on := func(err error, hint string) error {
-			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: hint}
-		}
-		if st.tool.Version != version {
-			return on(fmt.Errorf("%s has %s, and %s here is %s: a client and a server of fio must be of one version", p.target.Machine, st.tool.Version, mine, version), "install the same version, or none there: this host's is copied then")
+		if tool := p.job.states[p.target].tool; tool.Version != version {
+			return on(fmt.Errorf("%s has %s, and %s here is %s: a client and a server of fio must be of one version", p.target.Machine, tool.Version, mine, version), "install the same version, or none there: this host's is copied then")
 		}
 		return nil
 	})
@@ -131,21 +143,18 @@ func confined(all []party, dir string, args ...string) ([]string, error) {
 	return agent.Confine(1, dir, args, peers...)
 }
 
-// clientFio returns the path and the version of this host's fio.
-func clientFio(ctx context.Context) (path, version string, err error) {
-	if path, err = exec.LookPath("fio"); err != nil {
-		return "", "", errors.New("this host has no fio, which is the client of those that work together")
-	}
+// fioVersion returns the version that the command args of fio prints.
+func fioVersion(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	var stderr iotax.Capture
-	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd := exec.CommandContext(ctx, args[0], append(args[1:], "--version")...)
 	cmd.WaitDelay, cmd.Stderr = time.Second, &stderr
 	out, err := iotax.ExecOutput(cmd)
 	if text := strings.TrimSpace(stderr.String()); err != nil && text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
-	return path, strings.TrimSpace(string(out)), err
+	return strings.TrimSpace(string(out)), err
 }
 
 // startTime limits how long a server may take to listen, and how long fio --version may take on this host.
@@ -256,7 +265,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	if err != nil {
 		return err
 	}
-	program, _, err := clientFio(ctx)
+	program, err := exec.LookPath("fio")
 	if err != nil {
 		return fail(err)
 	}

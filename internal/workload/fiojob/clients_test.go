@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -162,13 +163,43 @@ func TestHostileServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	j, out := open(t, "rw", "randread", "size", "64k", "direct", "0", "ioengine", "psync"), trial(2*time.Second)
-	one := worktest.Target(host.Local(), worktest.OnDisk(t))
-	both := &iotax.Target{Name: "both", Machine: host.Local(), Together: []*iotax.Target{one}}
+	one := worktest.Target(&worktest.Elsewhere{Machine: host.Local(), Name: "far"}, worktest.OnDisk(t))
+	both := &iotax.Target{Name: "both", Machine: one.Machine, Together: []*iotax.Target{one}}
 	prepared(t, j, both)
 	j.states[one].tool.Argv = []string{self, "hostile", secret}
 	err = j.Run(worktest.CtxFor(t), both, out)
 	got, rerr := os.ReadFile(secret + ".stolen")
 	if err == nil || rerr != nil || len(got) == 0 || strings.Contains(string(got), "of this user") {
 		t.Errorf("%v, %v: the server received %d bytes, with the secret: %v", err, rerr, len(got), strings.Contains(string(got), "of this user"))
+	}
+}
+
+// A fio whose real program is outside of the system directories serves targets of this host. Check refuses it as the
+// client of another machine, because it cannot run confined.
+func TestClientOutsideSystemDirectories(t *testing.T) {
+	real, err := exec.LookPath("fio")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(real)
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere, dir := filepath.Join(t.TempDir(), "fio"), t.TempDir()
+	if err := errors.Join(os.WriteFile(elsewhere, text, 0o755), os.WriteFile(dir+"/fio", []byte("#!/bin/sh\nexec "+elsewhere+" \"$@\"\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	for _, m := range []iotax.Machine{host.Local(), &worktest.Elsewhere{Machine: host.Local(), Name: "far"}} {
+		j, one := open(t, "rw", "randread", "size", "64k", "direct", "0", "ioengine", "psync"), worktest.Target(m, worktest.OnDisk(t))
+		both := &iotax.Target{Name: "both", Machine: m, Together: []*iotax.Target{one}}
+		if iotax.IsLocal(m) {
+			prepared(t, j, both)
+			if err := j.Run(worktest.CtxFor(t), both, trial(time.Second)); err != nil {
+				t.Errorf("%v: %v", m, err)
+			}
+		} else if err := j.Check(worktest.CtxFor(t), both); err == nil || !strings.Contains(err.Error(), dir+"/fio cannot run confined") || !strings.Contains(err.Error(), "hint: install fio and its libraries below /usr") {
+			t.Errorf("%v: %v", m, err)
+		}
 	}
 }
