@@ -209,6 +209,15 @@ func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bo
 		if err != nil && !errors.Is(err, store.ErrDamaged) { // a damaged run can be removed
 			return err
 		}
+		if name, _, _ := strings.Cut(ref, "~"); yes && name == "latest" { // without yes, the user sees the id first
+			newest, err := db.Get(ctx, "newest")
+			if err != nil && !errors.Is(err, store.ErrDamaged) {
+				return err
+			}
+			if tallies[newest.ID].Trials == 0 && newest.ID != r.ID {
+				return iotax.Usage(&iotax.Error{Op: "remove", On: ref, Err: fmt.Errorf("the newest run, %s, has no trials, and %s means %s", newest.ID, ref, r.ID), Hint: "name the run by its id: " + r.ID})
+			}
+		}
 		heard, err := db.Pulse(ctx, r.ID)
 		if err == nil {
 			err = check(r, heard)

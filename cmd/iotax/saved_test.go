@@ -106,6 +106,24 @@ func TestRemovalIsMeant(t *testing.T) {
 	}
 }
 
+// rm --yes refuses "latest" if the newest run has no trials, because latest is then an older run.
+func TestRemoveLatest(t *testing.T) {
+	path, db := storeOf(t, map[string]iotax.Status{"a1": iotax.Done}, leftover.Self())
+	if err := db.Append(t.Context(), &iotax.Trial{Run: "a1", Target: "a", Workload: "w", Seq: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Create(t.Context(), &iotax.Run{ID: "b2", Status: iotax.Running, Start: time.Now().Add(time.Second), Plan: []byte("targets: {}\n")}); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := cli(t, "rm", "latest", "--yes", "--store", path)
+	if code != exitUsage || out != "" || !strings.Contains(errs, "b2") || !strings.Contains(errs, "hint: name the run by its id: a1") {
+		t.Errorf("status %d, %s%s", code, out, errs)
+	}
+	if code, out, errs := cli(t, "rm", "a1", "--yes", "--store", path); code != exitOK {
+		t.Errorf("by its id: status %d, %s%s", code, out, errs)
+	}
+}
+
 // rm removes a run whose status stays running because a shard never began, a process was killed, or the rows of the run
 // in the database are damaged. If its process may still exist, rm needs --force. If the process is alive, rm refuses.
 func TestRemoveStuck(t *testing.T) {
