@@ -19,6 +19,7 @@ import (
 // A Command is a fio command line, as the shell and fio read it.
 type Command struct {
 	Wrapper []string // words before fio, such as sudo, but not the variable assignments of the shell
+	Preload bool     // LD_PRELOAD is set for the command; only ParseCommands sets it
 	Program string   // "fio", "/opt/fio/fio"
 
 	Line, Column int // position of the program in the text
@@ -355,6 +356,8 @@ func ParseCommands(text string) ([]*Command, error) {
 			if at := program(words); at >= 0 {
 				c, err := command(words, at)
 				if err == nil {
+					c.Preload = slices.ContainsFunc(c.Wrapper, func(w string) bool { return strings.HasPrefix(w, "LD_PRELOAD=") }) ||
+						slices.ContainsFunc(n.Assigns, func(a *syntax.Assign) bool { return a.Name != nil && a.Name.Value == "LD_PRELOAD" })
 					out = append(out, c)
 				}
 				errs = append(errs, err)

@@ -195,12 +195,12 @@ func (j *job) engine(facts Facts) string {
 	return defaultEngine(Facts{OS: j.system(facts)})
 }
 
-// system returns the operating system that the job's paths indicate. If they do not indicate one, it returns
-// facts.OS.
+// system returns the operating system that the job's paths or its engine indicate. If they do not indicate one, it
+// returns facts.OS.
 func (j *job) system(facts Facts) string {
 	names := append(j.files(), split(j.set["directory"].value)...)
 	switch {
-	case slices.ContainsFunc(names, windowsPath.MatchString):
+	case slices.ContainsFunc(names, windowsPath.MatchString), j.text("ioengine") == "windowsaio":
 		return "windows"
 	case slices.ContainsFunc(names, macDisk.MatchString):
 		return "darwin"

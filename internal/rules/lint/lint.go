@@ -50,6 +50,19 @@ type Facts struct {
 	Written func(path string) (share float64, ok bool)
 }
 
+// on returns the facts about a job that runs on this system. A machine with another system is not the one that f
+// describes.
+func (f Facts) on(system string) Facts {
+	switch f.OS {
+	case system:
+		return f
+	case "":
+		f.OS = system
+		return f
+	}
+	return Facts{OS: system}
+}
+
 // A Finding is an iotax.Finding with its source line.
 type Finding struct {
 	iotax.Finding
@@ -157,17 +170,20 @@ func lint(jobs, sections []*job, on rules.Where, facts Facts) []Finding {
 		if rule.job != nil {
 			for _, j := range jobs {
 				if !rule.absent || !j.part {
+					r.facts = facts.on(j.system(facts))
 					rule.job(j, r)
 				}
 			}
 		}
 		if rule.file != nil {
+			r.facts = facts
 			rule.file(jobs, r)
 		}
 		n := len(jobs)
 		if rule.sect != nil {
 			n = 0 // the position shows the section
 			for _, s := range sections {
+				r.facts = facts.on(s.system(facts))
 				rule.sect(s, r)
 			}
 		}

@@ -219,7 +219,7 @@ func badEngine(j *job, s setting, r *report) {
 		r.hint("install the package with the engine, or a fio that was built with it")
 	case s.value == "" || near != "" && levenshtein.Distance(name, near, nil) <= 2 || r.facts.Engines != nil:
 		r.at(j, s, "fio has no engine %q", s.value)
-		r.hint("an engine of another project needs ioengine=external:FILE")
+		r.hint("an engine of another project needs ioengine=external:FILE or LD_PRELOAD")
 		if near != "" {
 			r.hint("did you mean %q?", near)
 		}

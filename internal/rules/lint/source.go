@@ -88,11 +88,14 @@ func commands(name, text string, read func(name string) ([]byte, error), facts F
 }
 
 func (t *texted) commandFindings(c *fio.Command, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
-	if c.Remote() {
+	if own := strings.Contains(c.Program, "/") && !strings.HasPrefix(c.Program, "/usr/"); own || c.Preload {
+		facts.Version, facts.Options, facts.Engines = "", nil, nil // these describe the fio in PATH
+	}
+	if c.Remote() || slices.ContainsFunc(c.Options, func(o fio.Setting) bool { return o.Key == "client" }) {
 		facts = Facts{} // the machine, container or image that runs fio is unknown
 	}
 	if strings.HasSuffix(c.Program, ".exe") {
-		facts = Facts{OS: "windows", Memory: facts.Memory}
+		facts = facts.on("windows")
 	}
 	if c.Empty() {
 		return t.empty(c.Line, "the command has no --name and no job file: fio would run nothing", "add --name=test before the options of the job"), nil
