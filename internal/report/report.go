@@ -149,7 +149,7 @@ type Cell struct{ Target, Workload string }
 // Protocol describes how the run measured.
 type Protocol struct {
 	Fixed                   bool           // the number of rounds was fixed before the run
-	Rounds                  map[string]int // number of rounds that are not discarded, by workload
+	Rounds                  map[string]int // number of rounds with a trial that counts, by workload
 	Discarded               map[string]int // number of discarded rounds by workload
 	Trial, Ramp             time.Duration  // zero if trials differ
 	Seed                    uint64
@@ -286,7 +286,7 @@ func (b *builder) protocol() {
 	for i, w := range b.workloads {
 		rounds := map[int]bool{}
 		for _, t := range b.byWorkload[w.Name] {
-			if !b.discarded[w.Name][t.Round] {
+			if b.Counts(t) {
 				rounds[t.Round] = true
 			}
 		}

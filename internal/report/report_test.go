@@ -423,6 +423,21 @@ func TestHintOfFewTrials(t *testing.T) {
 	}
 }
 
+// A round in which every trial failed is not a round of the report. A run repeats such a round.
+func TestFailedRounds(t *testing.T) {
+	run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat50)
+	all := New(run, trials).Protocol.MostRounds
+	for _, tr := range trials {
+		if tr.Round == 1 {
+			tr.Err, tr.Values = "boom", nil
+		}
+	}
+	trials[len(trials)-1].Err = "boom" // the other trial of its round counts
+	if p := New(run, trials).Protocol; all < 3 || p.LeastRounds != all-1 || p.MostRounds != all-1 {
+		t.Errorf("%d to %d rounds of %d", p.LeastRounds, p.MostRounds, all)
+	}
+}
+
 // A finding of the run about one cell becomes a note of that cell's rows only.
 func TestRunFindingOfOneCell(t *testing.T) {
 	run, trials := reporttest.SomeTargets()
