@@ -36,7 +36,7 @@ var (
 	node     = assumption{time.Second, here.place, here.prepare, here.around}
 	there    = assumption{2 * time.Second, 500 * time.Millisecond, 500 * time.Millisecond, 800 * time.Millisecond}
 	guest    = assumption{4 * time.Second, 500 * time.Millisecond, 500 * time.Millisecond, 600 * time.Millisecond}
-	emulated = assumption{8 * time.Second, 2 * time.Second, 1500 * time.Millisecond, 1600 * time.Millisecond}
+	emulated = assumption{8 * time.Second, 2 * time.Second, 1500 * time.Millisecond, 1200 * time.Millisecond}
 )
 
 const assumedWrite = 150 << 20 // assumed speed of writing test files, in B/s, with or without a share
