@@ -122,13 +122,20 @@ func (b Build) look(built bool) error {
 	return nil
 }
 
+// included returns the numbers of the headers that a source includes.
+func (b Build) included(source int) []int {
+	random, all := rand.New(rand.NewPCG(b.Seed, uint64(source))), make([]int, b.Includes)
+	for i := range all {
+		all[i] = random.IntN(b.Headers)
+	}
+	return all
+}
+
 func (b Build) compile(content filler, got, want []byte, source int) error {
 	if err := check(b.source(source), got, content.fill(want[:sourceSize], source)); err != nil {
 		return err
 	}
-	random := rand.New(rand.NewPCG(b.Seed, uint64(source)))
-	for range b.Includes {
-		h := random.IntN(b.Headers)
+	for _, h := range b.included(source) {
 		for d := range h % headerDirs {
 			if _, err := read(b.header(d, h), got); !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("%s was never created, but opening it returned %v", b.header(d, h), err)
@@ -158,7 +165,7 @@ func (b Build) join(content filler, got, want []byte) error {
 }
 
 func doBuild(ctx context.Context, b Build) (*Result, error) {
-	out, content := &Result{Facts: map[string]string{}}, newFiller(b.Seed, objectSize)
+	out, content := &Result{Facts: map[string]string{}, Calls: map[string]int{}}, newFiller(b.Seed, objectSize)
 	if b.Cold {
 		out.forget()
 	}
@@ -190,6 +197,16 @@ func doBuild(ctx context.Context, b Build) (*Result, error) {
 	parallel := min(b.Jobs, runtime.GOMAXPROCS(0)) // more jobs than CPUs do not compile faster
 	out.value("compute.share", b.Compile.Seconds()*float64(b.Sources)/float64(parallel)/took.Seconds(), iotax.RatioUnit, iotax.Neither)
 	compiled.into(out, "compile")
+	out.called(4*b.Sources+2*b.Headers, "newfstatat")
+	out.called((2+b.Includes)*b.Sources, "openat", "read", "close") // sources, headers, and objects for the archive
+	out.called(b.Sources, "openat", "write", "close")
+	for i := range b.Sources {
+		for _, h := range b.included(i) {
+			out.called(h%headerDirs, "openat") // these fail
+		}
+	}
+	out.called(1, "openat", "close")
+	out.called(b.Sources, "write")
 	return out, b.verify(content, want[0])
 }
 

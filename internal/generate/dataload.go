@@ -146,7 +146,7 @@ func doDataload(ctx context.Context, d Dataload) (_ *Result, err error) {
 	close(stop)
 	took := time.Since(begun)
 
-	out := &Result{Facts: map[string]string{iotax.FactDirect: "by an empty cache"}} // the rules then require that the device read these bytes
+	out := &Result{Facts: map[string]string{iotax.FactDirect: "by an empty cache"}, Calls: map[string]int{}} // the rules then require that the device read these bytes
 	for i := range reads[1:] {
 		reads[0].merge(&reads[1+i])
 	}
@@ -156,6 +156,8 @@ func doDataload(ctx context.Context, d Dataload) (_ *Result, err error) {
 	out.value("read.bytes", float64(len(order))*float64(d.Size), iotax.Bytes, iotax.Neither)
 	steps.into(out, "step")
 	reads[0].into(out, "record")
+	out.called(d.Shards, "openat")
+	out.called(len(order), "pread64")
 	return out, d.checkpoint(out)
 }
 
@@ -165,6 +167,9 @@ func (d Dataload) checkpoint(out *Result) error {
 	content := newFiller(d.Seed, min(d.Checkpoint, 1<<20))
 	piece := content.fill(make([]byte, len(content.block)), 0)
 	got := make([]byte, len(piece))
+	pieces := (d.Checkpoint + len(piece) - 1) / len(piece)
+	out.called(1, "openat", "fdatasync")
+	out.called(pieces, "write", "pread64")
 	begun := time.Now()
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {

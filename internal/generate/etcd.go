@@ -294,7 +294,11 @@ func doEtcd(ctx context.Context, e Etcd) (_ *Result, err error) {
 	if err := p.commit(); err != nil {
 		return nil, fail("commit the page file", err)
 	}
-	out := &Result{}
+	out := &Result{Calls: map[string]int{}}
+	out.called(int(n), "pwrite64") // those of the log, not of bbolt
+	out.called(int(n)+j.number, "fdatasync")
+	out.called(j.number+1, "renameat", "fsync")
+	out.called(max(0, j.number+1-segments), "unlinkat")
 	out.Facts = map[string]string{iotax.FactDirect: "by flushes"} // the rules then require that these bytes reach the device
 	out.value(iotax.ValueWriteIOPS, float64(requests.n)/ended.Sub(measured).Seconds(), iotax.PerSecond, iotax.Up)
 	out.value("write.bytes", float64(requests.n)*float64(e.Entry), iotax.Bytes, iotax.Neither)

@@ -323,8 +323,32 @@ func (r Repository) clone(ctx context.Context, content filler) error {
 	return r.write(ctx, content, r.path("other"))
 }
 
+// calls returns how often the steps make most of their system calls.
+func (r Repository) calls() map[string]int {
+	folders, changed := r.folders(""), len(r.changed())
+	objects, tops := map[string]bool{}, 0
+	for _, i := range r.changed() {
+		objects[filepath.Dir(r.object(i))] = true
+	}
+	for _, d := range folders {
+		if strings.HasPrefix(filepath.Base(d), "dir") {
+			tops++
+		}
+	}
+	return map[string]int{
+		"newfstatat": 2*r.Files + len(folders) + 1 + changed,
+		"openat":     1 + len(folders) + 1 + tops + 1 + 1 + changed + 2 + 2*changed + 2 + 1 + changed + 1 + r.Files + 1,
+		"write":      changed + 2 + changed + 2 + changed + 1 + r.Files + 1,
+		"renameat":   2 + changed + 2 + 1 + 1,
+		"unlinkat":   2*changed + len(objects),
+		"mkdirat":    changed + 6 + len(folders),
+		"linkat":     2,
+		"fsync":      1,
+	}
+}
+
 func doGit(ctx context.Context, r Repository) (*Result, error) {
-	out := &Result{Facts: map[string]string{}}
+	out := &Result{Facts: map[string]string{}, Calls: r.calls()}
 	content, got, buf := newFiller(r.Seed, trackedSize), make([]byte, trackedSize+1), make([]byte, trackedSize)
 	if r.Cold {
 		out.forget()

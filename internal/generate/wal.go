@@ -153,6 +153,8 @@ type wal struct {
 	synced     int // flushes in the window
 	bytes      float64
 	measured   bool // the measurement window has begun and has not ended
+	written    int  // all writes of the log, each with its flush; guarded by busy, like renamed
+	renamed    int  // segments
 
 	// The pages.
 	content       filler
@@ -160,6 +162,7 @@ type wal struct {
 	by            []uint64 // the last transaction that changed each page
 	dirty, imaged []bool   // pages changed, and pages logged in full, since the last checkpoint began
 	checkpoints   recorder
+	pages, fsyncs int // writes and flushes of the data file; only one checkpoint runs at a time
 }
 
 // A record is the number and the position of a record in the log.
@@ -243,6 +246,7 @@ func (l *wal) write(pages []byte, at int64) error {
 		if err := l.sync(l.segment); err != nil {
 			return err
 		}
+		l.written++
 		pages, at = pages[n:], at+n
 	}
 	return nil
@@ -256,6 +260,7 @@ func (l *wal) next(number int64) (err error) {
 	if err == nil && number >= walSegments {
 		if err = os.Rename(filepath.Join(l.Dir, segmentName(number-walSegments)), filepath.Join(l.Dir, segmentName(number))); err == nil {
 			err = flushDir(l.Dir)
+			l.renamed++
 		}
 	}
 	if err == nil {
@@ -298,10 +303,12 @@ func (l *wal) checkpoint(over time.Duration, stop <-chan struct{}) error {
 		if _, err := l.data.WriteAt(fillPage(l.content, buf, p, by), int64(p)*walPage); err != nil {
 			return err
 		}
+		l.pages++
 	}
 	if err := fsync(l.data); err != nil {
 		return err
 	}
+	l.fsyncs++
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.measured && over > 0 {
@@ -407,7 +414,7 @@ func doWAL(ctx context.Context, w WAL) (_ *Result, err error) {
 	if err := l.checkpoint(0, nil); err != nil {
 		return nil, fail("end with a checkpoint", err)
 	}
-	out := &Result{Facts: map[string]string{iotax.FactDirect: "by flushes"}} // the rules then require that these bytes reach the device
+	out := &Result{Facts: map[string]string{iotax.FactDirect: "by flushes"}, Calls: map[string]int{}} // the rules then require that these bytes reach the device
 	out.value("transactions.rate", float64(commits[0].n)/took.Seconds(), iotax.PerSecond, iotax.Up)
 	out.value("transactions.per-sync", float64(commits[0].n)/float64(l.synced), iotax.RatioUnit, iotax.Neither)
 	out.value(iotax.ValueWriteIOPS, float64(l.synced)/took.Seconds(), iotax.PerSecond, iotax.Up)
@@ -415,6 +422,12 @@ func doWAL(ctx context.Context, w WAL) (_ *Result, err error) {
 	commits[0].into(out, "commit")
 	l.syncs.into(out, "sync")
 	l.checkpoints.into(out, "checkpoint")
+	out.called(l.written+l.pages, "pwrite64")
+	if w.Method != "open_datasync" {
+		out.called(l.written, w.Method)
+	}
+	out.called(l.fsyncs+l.renamed, "fsync")
+	out.called(l.renamed, "renameat")
 	return out, l.verify()
 }
 
