@@ -9,6 +9,7 @@ import (
 
 	"iotax"
 	"iotax/internal/report"
+	"iotax/internal/report/assess"
 	"iotax/internal/report/block"
 	"iotax/internal/report/chart"
 	"iotax/internal/report/compare"
@@ -44,6 +45,7 @@ var verdictKeys = []block.Key{{Tone: "worse", Text: "worse"}, {Tone: "better", T
 const (
 	wideForest   = 860
 	narrowForest = 358
+	pictureLine  = 110 // characters in a line below a forest plot of wideForest
 )
 
 // ratioRow returns a row for a ratio with its interval. i is nil if there is no ratio.
@@ -137,8 +139,8 @@ func Forest(r *report.Report, width float64) *chart.Rows {
 	return forest("Ratio of each target to the baseline", rows, r.Margin, lo, hi, width)
 }
 
-// Picture returns the forest plot as a file for documents and slides, with the report's banner. If the report has no
-// ratio, the error wraps chart.ErrNothing.
+// Picture returns the forest plot as a file for documents and slides, with the report's banner, and the file system and
+// device of each target. If the report has no ratio, the error wraps chart.ErrNothing.
 func Picture(r *report.Report) (chart.File, error) {
 	f := Forest(r, wideForest)
 	if f == nil {
@@ -153,6 +155,9 @@ func Picture(r *report.Report) (chart.File, error) {
 		if line != "" {
 			out.Foot = append(out.Foot, line)
 		}
+	}
+	if targets := assess.Targets(r); targets != "" {
+		out.Foot = append(out.Foot, format.Wrap(targets, pictureLine)...)
 	}
 	return out, nil
 }

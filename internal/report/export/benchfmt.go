@@ -35,6 +35,11 @@ func Benchfmt(w io.Writer, r *report.Report) error {
 		comment("%s", banner)
 	}
 	comment("baseline: %s", format.Clean(r.Baseline))
+	for _, t := range r.Targets() {
+		if on := t.Storage(); on != "" {
+			comment("target %s: %s", format.Clean(t.Name), format.Clean(on))
+		}
+	}
 	out := benchfmt.NewWriter(&b)
 	known := map[string]bool{}
 	names := namer{}

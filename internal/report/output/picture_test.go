@@ -139,3 +139,23 @@ func TestPictureOfEmulatedGuests(t *testing.T) {
 		t.Errorf("%d dark pixels below the plot", n)
 	}
 }
+
+// Every format that people read, and those for programs except the test results of JUnit and GitHub, contains the file
+// system and the device of each target.
+func TestStorageInEveryFormat(t *testing.T) {
+	run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat50)
+	run.Targets[0].Facts = map[string]string{"filesystem": "ext4", "device.name": "vda"}
+	run.Targets[1].Facts = map[string]string{"filesystem": "xfs", "device.name": "sdb"}
+	r := report.New(run, trials)
+	for _, format := range []string{"txt", "md", "html", "json", "svg", "benchfmt"} {
+		var b bytes.Buffer
+		if err := Write(&b, r, format, true); err != nil {
+			t.Fatal(err)
+		}
+		for _, on := range []string{"ext4 on vda", "xfs on sdb"} {
+			if !strings.Contains(b.String(), on) {
+				t.Errorf("%s: no %q", format, on)
+			}
+		}
+	}
+}
