@@ -46,10 +46,13 @@ func engineFile(engine string) string {
 	return file
 }
 
+// NewEngines lists the engines that were added after 3.42. The tables do not contain their options.
+var NewEngines = []string{"libhipfile", "page_fault"}
+
 // Engines returns the names of the engines of all versions of fio, in no particular order.
 func Engines() []string {
 	t := tables()
-	all := slices.AppendSeq([]string{"libhipfile", "page_fault"}, maps.Keys(t.Engines)) // these were added after 3.42
+	all := slices.AppendSeq(slices.Clone(NewEngines), maps.Keys(t.Engines))
 	for _, v := range t.Forms["ioengine"].Values {
 		if v != "external" && t.Engines[v] == "" {
 			all = append(all, v)

@@ -256,10 +256,17 @@ var cases = []struct {
 	{"unknown-option", "[a]\nthreads=1", "warning", nil},
 	{"unknown-option", "[a]\nthread=1", "", nil},
 	{"unknown-option", "[a]\nioengine=dfs\ncont=x", "", nil},
+	{"unknown-option", "[a]\nioengine=libhipfile\ngpu_dev_ids=0\nrocm_io=posix", "", &Facts{Options: []string{"rw"}}}, // newer than the tables
 
 	{"bad-value", "[a]\nrw=raed", "error", nil},
 	{"bad-value", "[a]\nrw=read:8k", "", nil},
-	{"bad-value", "[a]\nrw=${MODE}", "", nil},
+	{"bad-value", "[a]\nrw=${MODE}", "info", nil},
+	{"bad-value", "[a]\nbs=${BS}\nioengine=${ENGINE}\nsize=${GIB}Gi\nfilename=${FILE}", "info", nil}, // one finding for all of them
+	{"bad-value", "[a]\nfilename=${DIR}/x", "", nil},
+	{"bad-value", "[a]\nrw=rand${MODE}", "info", nil},
+	{"bad-value", "[a]\nbuffer_pattern='p.bin'", "info", nil},
+	{"bad-value", "[a]\nverify=pattern\nverify_pattern=0xff\"x\"'p.bin'", "info", nil},
+	{"bad-value", "[a]\nbuffer_pattern=\"it's\"", "", nil},
 	{"bad-value", "[a]\nrw=$MODE", "error", nil},
 	{"bad-value", "[a]\niodepth=0", "error", nil},
 	{"bad-value", "[a]\nnumjobs=many", "error", nil},
@@ -277,7 +284,8 @@ var cases = []struct {
 	{"bad-value", "[a]\nioengine=iouring", "error", nil},
 	{"bad-value", "[a]\nioengine=libaoi", "error", nil},
 	{"bad-value", "[a]\nioengine=linuxaio", "", nil},
-	{"bad-value", "[a]\nioengine=./own.so", "", nil},
+	{"bad-value", "[a]\nioengine=./own.so", "info", nil},
+	{"bad-value", "[a]\nioengine=external:/opt/own.so", "info", nil},
 	{"bad-value", "[a]\nioengine=spdk_bdev", "info", nil},
 	{"bad-value", "[a]\nioengine=libhdfs", "", nil},
 	{"bad-value", "[a]\nioengine=page_fault", "", nil},

@@ -55,7 +55,7 @@ func unknownOption(j *job, r *report) {
 		if mine, ok := fio.EngineOption(engine, s.key); ok && ofEngine {
 			o, ofEngine = mine, false
 		}
-		own := slices.Contains(fio.Engines(), engine)
+		own := slices.Contains(fio.Engines(), engine) && !slices.Contains(fio.NewEngines, engine)
 		switch {
 		case profile:
 			r.as(iotax.Warning, j, s, "%s is an option of fio's own test profiles: in a job it is taken and does nothing", s.key)
@@ -158,17 +158,29 @@ const tableVersion = "3.33"
 
 func badValue(j *job, r *report) {
 	engine := j.sectionEngine(r.facts)
+	var unset []string // variables without which fio refuses the section
+	var first setting
 	for _, s := range j.order {
+		o, ok := fio.LookupOption(s.key)
+		if ok && o.Engine != "" {
+			o, ok = fio.EngineOption(engine, s.key)
+		}
+		if ok && !j.command && o.Check(environment.ReplaceAllString(s.value, ""), s.bare, s.base) != nil {
+			for _, m := range environment.FindAllStringSubmatch(s.value, -1) {
+				if unset == nil {
+					first = s
+				}
+				if !slices.Contains(unset, m[1]) {
+					unset = append(unset, m[1])
+				}
+			}
+		}
 		if open(s.value) {
 			continue
 		}
 		if s.key == "ioengine" {
 			badEngine(j, s, r)
 			continue
-		}
-		o, ok := fio.LookupOption(s.key)
-		if ok && o.Engine != "" {
-			o, ok = fio.EngineOption(engine, s.key)
 		}
 		if !ok {
 			continue
@@ -199,7 +211,28 @@ func badValue(j *job, r *report) {
 		case len(errs) == 1 && errs[0] == errNone:
 			r.at(j, s, "%s=%s: %v", s.key, parts[0], errs[0])
 		}
+		if m := patternFile.FindStringSubmatch(s.value); m != nil && (s.key == "buffer_pattern" || s.key == "verify_pattern") {
+			needsFile(j, s, m[1], r)
+		}
 	}
+	if unset != nil {
+		r.as(iotax.Info, j, first, unsetPrefix+"%s", strings.Join(unset, ", "))
+		r.hint("set the variables in the environment of fio, or write the values")
+	}
+}
+
+// unsetPrefix begins the evidence of a finding about environment variables.
+const unsetPrefix = "fio refuses the job unless its environment sets "
+
+var (
+	environment = regexp.MustCompile(`\$\{([^}]*)\}`)
+	patternFile = regexp.MustCompile(`^(?:[^'"]|"[^"]*")*'([^']+)'`)
+)
+
+// needsFile reports that fio reads a file at its start.
+func needsFile(j *job, s setting, file string, r *report) {
+	r.as(iotax.Info, j, s, "fio refuses the job if it cannot read the file %s", file)
+	r.hint("provide the file where fio runs")
 }
 
 var shellVariable = regexp.MustCompile(`\$[A-Za-z_]`)
@@ -208,6 +241,7 @@ var shellVariable = regexp.MustCompile(`\$[A-Za-z_]`)
 func badEngine(j *job, s setting, r *report) {
 	name := fio.EngineName(s.value)
 	if fio.ExternalEngine(name) {
+		needsFile(j, s, strings.TrimPrefix(name, "external:"), r)
 		return
 	}
 	near := plan.Nearest(name, fio.Engines())

@@ -3,6 +3,7 @@ package lint
 import (
 	"errors"
 	"io/fs"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,9 @@ import (
 // read job files that a command names, because they may not exist yet.
 func Script(name, text string, facts Facts) ([]Finding, error) {
 	var out []Finding
+	if strings.HasPrefix(text, "#!") || shells[strings.TrimPrefix(path.Ext(name), ".")] {
+		text = comment.ReplaceAllString(text, "") // fio.ParseCommands takes "# " for the prompt of root
+	}
 	for _, s := range snippets(text) {
 		found, err := s.lint(name, facts)
 		if err != nil {
@@ -40,8 +44,11 @@ var (
 	heredoc = regexp.MustCompile(`<<-?[ \t]*['"\\]?([A-Za-z_]\w*)['"]?`)
 	command = regexp.MustCompile(`(?m)(?:^|[\s/"'(` + "`" + `])fio(?:-[0-9.]+|:[\w.-]+)?(?:\.exe)?[ \t]+(?:\\\r?\n[ \t]*)?["']?[-\w./$]`)
 	bareVar = regexp.MustCompile(`\$([A-Za-z_]\w*|[0-9@*])`)
-	output  = regexp.MustCompile("\\$\\(\\(.*\\)\\)|\\$\\([^)]*\\)|`[^`]*`")
-	section = regexp.MustCompile(`(?m)^[ \t]*\[[^\]\n]+\][ \t]*$`)
+	// placeholder matches a value that a script probably replaces with sed, as in numjobs=NR_WRITERS.
+	placeholder = regexp.MustCompile(`=[ \t]*([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`)
+	comment     = regexp.MustCompile(`(?m)^[ \t]*#.*$`)
+	output      = regexp.MustCompile("\\$\\(\\(.*\\)\\)|\\$\\([^)]*\\)|`[^`]*`")
+	section     = regexp.MustCompile(`(?m)^[ \t]*\[[^\]\n]+\][ \t]*$`)
 )
 
 // snippets returns the fenced blocks of Markdown that are job files or contain fio commands. For a text with fio
@@ -101,6 +108,7 @@ func documents(text string, after int) []snippet {
 		}
 		// Rewrite the shell's expansions as ${…}, which the rules treat as unknown values.
 		body := bareVar.ReplaceAllString(output.ReplaceAllString(strings.Join(lines[i+1:end], ""), "$${command}"), "$${$1}")
+		body = placeholder.ReplaceAllString(body, "=$${$1}")
 		if isJob(body) {
 			out = append(out, snippet{text: body, after: after + i + 1, job: true})
 		}
@@ -142,8 +150,11 @@ func (s snippet) lint(name string, facts Facts) ([]Finding, error) {
 			}
 			return []byte(s.text), nil
 		}, facts)
-		// Drop findings about missing includes, because the included files are not in this text.
-		return slices.DeleteFunc(found, func(f Finding) bool { return strings.HasPrefix(f.Evidence, "include ") }), err
+		// Drop findings about missing includes, because the included files are not in this text, and about variables,
+		// because the shell may replace them.
+		return slices.DeleteFunc(found, func(f Finding) bool {
+			return strings.HasPrefix(f.Evidence, "include ") || strings.HasPrefix(f.Evidence, unsetPrefix)
+		}), err
 	}
 	// If the text is not a valid script, for example because it is for another shell, parse each fio command
 	// separately.

@@ -22,6 +22,11 @@ func TestScript(t *testing.T) {
 		{"for bs in 4k 8k; do\n  fio --name=a --rw=read --direct=1 --size=64g --bs=$bs\ndone\nfio --name=b --rw=read --direct=yes --size=64g\n", []string{"4 bad-value"}},
 		{"f() {\n  out=$(fio --name=a --rw=read --direct=yes --size=64g $EXTRA | jq .)\n}\n", []string{"2 bad-value"}},
 		{"cat > j.fio <<EOF\n[a]\nrw=read\ndirect=1\nsize=$SIZE\nnumjobs=$(nproc)\niodepht=4\nEOF\nfio j.fio\n", []string{"7 unknown-option"}},
+		{"cat > j.fio <<EOF\n[a]\nrw=RW_MODE\ndirect=1\nsize=FILE_SIZEm\niodepth=many\nEOF\nsed s/RW_MODE/read/ j.fio | fio -\n", []string{"6 bad-value"}},
+		{"fio --eta=never - <<EOF\n[a]\nrw=read\ndirect=yes\nsize=64g\nEOF\n", []string{"4 bad-value"}},
+		{"#!/bin/sh\n# fio --name=a --rw=read --direct=yes \\\n#   --size=64g\n", nil},
+		{"# fio --name=a --rw=read --direct=yes --size=64g\n", []string{"1 bad-value"}},
+		{"fio --name=a --rw=read --direct=1 --size=64g [--numjobs=4 --group_reporting]\n", nil},
 		{"# Title\n\n    text [a] fio\n\n```bash\n$ fio --name=a --rw=read --size=64g --direct=yes\n```\n\n```ini\n[a]\nrw=raed\ndirect=1\nsize=64g\n```\n```toml\n[package]\nname = 1\n```\n", []string{"6 bad-value", "11 bad-value"}},
 		{"```\n(not a shell\nfio --name=a --rw=read --direct=yes \\\n  --size=64g\n```\n", []string{"3 bad-value"}},
 		{"fio.exe --name=a --rw=randread --randrepeat=0 --direct=1 --iodepth=32 --size=64g --filename='C\\:\\x' --thread\n", nil},
@@ -45,6 +50,22 @@ func TestScript(t *testing.T) {
 		if strings.Join(got, ", ") != strings.Join(want, ", ") {
 			t.Errorf("%q, want %q, for\n%s\n%+v", got, want, c.text, found)
 		}
+	}
+}
+
+// A variable in a here document is the shell's, and may have a value.
+func TestHereDocumentVariables(t *testing.T) {
+	found, err := Script("x.sh", "cat > j.fio <<EOF\n[a]\nrw=$RW\nbs=${BS}\nEOF\nfio j.fio\n", Facts{})
+	if bad := about(found, "bad-value"); err != nil || len(bad) > 0 {
+		t.Errorf("%+v, %v", bad, err)
+	}
+}
+
+// The job file "-" is standard input, which lint does not read for a command.
+func TestStandardInputOfCommand(t *testing.T) {
+	found, err := Commands("command", "fio --eta=never -", func(string) ([]byte, error) { return nil, os.ErrNotExist }, Facts{})
+	if err != nil || len(found) > 0 {
+		t.Errorf("%+v, %v", found, err)
 	}
 }
 

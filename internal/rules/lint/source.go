@@ -78,6 +78,9 @@ func commands(name, text string, read func(name string) ([]byte, error), facts F
 		return nil, err
 	}
 	for _, c := range cs {
+		if read == nil && slices.ContainsFunc(c.Files, func(f string) bool { return strings.HasPrefix(f, "[-") }) {
+			continue // a synopsis with optional parts, as in fio --name=a [--numjobs=4 --group_reporting]
+		}
 		found, err := t.commandFindings(c, read, facts)
 		if err != nil {
 			return nil, err
@@ -103,7 +106,7 @@ func (t *texted) commandFindings(c *fio.Command, read func(name string) ([]byte,
 	var out []Finding
 	var files []*fio.JobFile
 	for _, file := range c.Files {
-		if read == nil || open(file) || c.Remote() {
+		if read == nil || open(file) || file == "-" || c.Remote() {
 			continue
 		}
 		f, err := fio.ReadJob(file, func(n string) ([]byte, error) {
