@@ -115,7 +115,8 @@ func matrix(r *report.Report, a assess.Assessment, tight bool) []block.Block {
 		t.Head = append([]string{head}, works...)
 		for _, target := range targets {
 			name := target
-			if on := r.Target(target).Storage(); on != "" && target == r.Baseline {
+			// The name of another target shows that it is a share or a block device, as in "guest virtio-fs".
+			if on := r.Target(target).Storage(); on != "" && (target == r.Baseline || strings.Contains(on, " on ")) {
 				name += " (" + on + ")"
 			}
 			row := block.Words(name)

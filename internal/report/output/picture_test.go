@@ -147,14 +147,16 @@ func TestStorageInEveryFormat(t *testing.T) {
 	run.Targets[0].Facts = map[string]string{"filesystem": "ext4", "device.name": "vda"}
 	run.Targets[1].Facts = map[string]string{"filesystem": "xfs", "device.name": "sdb"}
 	r := report.New(run, trials)
-	for _, format := range []string{"txt", "md", "html", "json", "svg", "benchfmt"} {
-		var b bytes.Buffer
-		if err := Write(&b, r, format, true); err != nil {
-			t.Fatal(err)
-		}
-		for _, on := range []string{"ext4 on vda", "xfs on sdb"} {
-			if !strings.Contains(b.String(), on) {
-				t.Errorf("%s: no %q", format, on)
+	for _, details := range []bool{true, false} {
+		for _, format := range []string{"txt", "md", "html", "json", "svg", "benchfmt"} {
+			var b bytes.Buffer
+			if err := Write(&b, r, format, details); err != nil {
+				t.Fatal(err)
+			}
+			for _, on := range []string{"ext4 on vda", "xfs on sdb"} {
+				if !strings.Contains(b.String(), on) {
+					t.Errorf("%s, details %v: no %q", format, details, on)
+				}
 			}
 		}
 	}
