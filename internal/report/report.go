@@ -490,11 +490,11 @@ func (b *builder) moreTrials(workload string, r rules.Rule) rules.Rule {
 	if b.Run.Imported() {
 		return r.Only("import")
 	}
-	rounds := 0
+	rounds, lost := 0, false
 	for _, t := range b.byWorkload[workload] {
-		rounds = max(rounds, t.Round+1)
+		rounds, lost = max(rounds, t.Round+1), lost || !b.Counts(t)
 	}
-	return r.Without("import", true).Without("--restarts", true).Given(rules.Facts{"--trial": b.Protocol.Trial.String(), "--rounds": strconv.Itoa(rounds)})
+	return r.Without("import", true).Without("--restarts", true).Without("iotax show", !lost && rounds < stat.LeastTrials).Given(rules.Facts{"--trial": b.Protocol.Trial.String(), "--rounds": strconv.Itoa(rounds)})
 }
 
 func (b *builder) tooManyDiscarded(c Cell) bool {
