@@ -278,7 +278,7 @@ func (s *study) depth() []iotax.Finding {
 		for _, t := range s.good(target, workload) {
 			if r := (reading{t: t}); r.limited() { // the rate limits the number of I/Os in flight
 				return math.NaN()
-			} else if d := r.reached(); d > 0 {
+			} else if d := r.reached(); d > 0 && !slices.ContainsFunc(t.Findings, func(f iotax.Finding) bool { return f.Rule == rules.DrainCounted.ID }) {
 				ds = append(ds, d)
 			}
 		}

@@ -121,6 +121,16 @@ var plantedRuns = []struct {
 				t.Facts[iotax.FactCommand] += " --rate_iops=1000"
 			})
 		}},
+	{"unlike-depth", "the host ran at 898 within its window", iotax.Warning,
+		func(_ *iotax.Run, ts []*iotax.Trial) {
+			each(ts, "host disk", func(t *iotax.Trial) { set(t, "read.latency.mean", 898/get(t, "read.iops")) })
+		},
+		func(_ *iotax.Run, ts []*iotax.Trial) { // a stall at the end outlasted the window, so its I/Os do not fit the rate
+			each(ts, "host disk", func(t *iotax.Trial) {
+				set(t, "read.latency.mean", 898/get(t, "read.iops"))
+				t.Findings = append(t.Findings, rules.DrainCounted.Found(iotax.AboutTrial(t), ""))
+			})
+		}},
 	{"unlike-merging", "the guest's scheduler joins two", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) {
 			each(ts, "guest", func(t *iotax.Trial) { set(t, "device.read.ios", get(t, "device.read.ios")/2) })
