@@ -23,7 +23,7 @@ import (
 // The intervals of benchstat differ from the report's, because benchstat does not pair by round.
 //
 // The run and its environment are written as comments, because benchstat puts results with different configurations
-// into separate tables.
+// into separate tables. Comments also list the cells whose numbers are invalid.
 func Benchfmt(w io.Writer, r *report.Report) error {
 	var b strings.Builder
 	comment := func(format string, args ...any) { fmt.Fprintf(&b, "# "+format+"\n", args...) }
@@ -38,6 +38,13 @@ func Benchfmt(w io.Writer, r *report.Report) error {
 	for _, t := range r.Targets() {
 		if on := t.Storage(); on != "" {
 			comment("target %s: %s", format.Clean(t.Name), format.Clean(on))
+		}
+	}
+	marked := map[report.Cell]bool{}
+	for s, row := range r.Rows() {
+		if n, c := r.InvalidBy(row), (report.Cell{Target: row.Target, Workload: s.Workload}); n != nil && !marked[c] {
+			marked[c] = true
+			comment("invalid: %s / %s: %s", format.Clean(c.Target), format.Clean(c.Workload), n.Rule)
 		}
 	}
 	out := benchfmt.NewWriter(&b)
