@@ -13,7 +13,7 @@ import (
 // below, except flushDir, do not use package os, because it makes additional calls, such as a stat before a rename.
 func again(call func() error) error {
 	for {
-		if err := call(); !errors.Is(err, syscall.EINTR) {
+		if err := call(); err != syscall.EINTR { // the calls return a plain syscall.Errno
 			return err
 		}
 	}

@@ -87,12 +87,22 @@ func newFiller(seed uint64, size int) filler {
 
 // fill fills buf with the first bytes of a file and returns buf. The first 16 bytes distinguish the file from others.
 func (f filler) fill(buf []byte, file int) []byte {
-	var head [16]byte
-	binary.LittleEndian.PutUint64(head[:], f.seed)
-	binary.LittleEndian.PutUint64(head[8:], uint64(file))
+	head := f.head(file)
 	copy(buf, f.block)
 	copy(buf, head[:])
 	return buf
+}
+
+func (f filler) head(file int) (head [16]byte) {
+	binary.LittleEndian.PutUint64(head[:], f.seed)
+	binary.LittleEndian.PutUint64(head[8:], uint64(file))
+	return head
+}
+
+// filled reports whether got is the whole block as fill would fill it. It copies nothing, unlike fill.
+func (f filler) filled(got []byte, file int) bool {
+	head := f.head(file)
+	return len(got) == len(f.block) && bytes.Equal(got[:len(head)], head[:]) && bytes.Equal(got[len(head):], f.block[len(head):])
 }
 
 // shares distributes the numbers below n among the workers. They are numbers of directories, or of files followed by
@@ -129,7 +139,7 @@ func each(ctx context.Context, shares [][]int, do func(worker, i int) error) (*r
 	for w, share := range shares {
 		all.Go(func() {
 			r := &recorders[w]
-			r.last = time.Now()
+			r.begun = time.Now()
 			for n, i := range share {
 				if errs[w] = do(w, i); errs[w] == nil && n%64 == 0 {
 					errs[w] = context.Cause(ctx)
@@ -190,12 +200,12 @@ func metadata(ctx context.Context, t Tree) (*Result, error) {
 		links = ending(files, ".link")
 	}
 	type buffers struct {
-		got, want, names []byte
-		asked            int
+		got, names []byte
+		asked      int
 	}
 	f, own := newFiller(t.Seed, t.Size), make([]buffers, t.Workers)
 	for w := range own {
-		own[w] = buffers{make([]byte, t.Size+1), make([]byte, t.Size), make([]byte, 32<<10), 0}
+		own[w] = buffers{make([]byte, t.Size+1), make([]byte, 32<<10), 0}
 	}
 	do := map[string]func(w, i int) error{
 		"stat": func(_, i int) error { return stat(files[i]) },
@@ -215,7 +225,7 @@ func metadata(ctx context.Context, t Tree) (*Result, error) {
 		},
 		"read": func(w, i int) error {
 			got, err := read(files[i], own[w].got)
-			if err == nil && !bytes.Equal(got, f.fill(own[w].want, i)) {
+			if err == nil && !f.filled(got, i) {
 				err = fmt.Errorf("%s does not hold what was written", files[i])
 			}
 			return err

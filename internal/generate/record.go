@@ -25,14 +25,15 @@ type recorder struct {
 	counts [bins]uint64
 	sum    time.Duration
 	n      uint64
-	last   time.Time
+	begun  time.Time
+	last   time.Duration // since begun
 }
 
-// lap counts the time since r.last, and sets r.last to the current time, so that each operation reads the clock only
-// once.
+// lap counts the time since the last call, so that each operation reads the clock only once. time.Since reads the
+// monotonic clock alone, time.Now also the time of day.
 func (r *recorder) lap() {
-	now := time.Now()
-	r.add(now.Sub(r.last))
+	now := time.Since(r.begun)
+	r.add(now - r.last)
 	r.last = now
 }
 
