@@ -356,13 +356,17 @@ func steps(r *report.Report, details bool) []block.Step {
 		for _, x := range r.Trials {
 			took += x.Took - t + quoted
 		}
-		budget := ""
+		rounds, budget := "", ""
+		if n := r.Protocol.MostRounds; n > 0 && n < stat.LeastTrials {
+			rounds = fmt.Sprintf(" --rounds %d", stat.LeastTrials)
+			took = took * stat.LeastTrials / time.Duration(n)
+		}
 		if m := planBudget.FindSubmatch(r.Run.Plan); m != nil {
 			if d, err := time.ParseDuration(string(m[1])); err == nil && d > 0 && took > d {
 				budget = fmt.Sprintf(" --budget %.0fm", 5*math.Ceil(1.25*took.Minutes()/5))
 			}
 		}
-		steps = append(steps, block.Step{Name: "Redo", Command: again(r.Run.Environment[iotax.FactCommand], "--trial "+quoted.String()+budget), About: "longer trials, " + about(took)})
+		steps = append(steps, block.Step{Name: "Redo", Command: again(r.Run.Environment[iotax.FactCommand], "--trial "+quoted.String()+rounds+budget), About: "longer trials, " + about(took)})
 	}
 	if details {
 		steps = append(steps, block.Step{Name: "Trials", Command: "iotax show " + id, About: "every trial"})
@@ -372,16 +376,22 @@ func steps(r *report.Report, details bool) []block.Step {
 	return steps
 }
 
+var roundsFlag = regexp.MustCompile(` --rounds[ =]\S+`)
+
 var replaced = regexp.MustCompile(` --(trial|budget)[ =]\S+| (-q|-v|--quiet|--verbose|--json|--details)\b| (-o|--output|--format)[ =]('[^']*'|\S+)`)
 
-// `again` returns the command with `flags` in place of its --trial and --budget, and without flags that only affect its
-// output. It puts `flags` before the arguments of fio.
+// `again` returns the command with `flags` in place of its --trial, --budget and (if it is among them) --rounds, and without
+// flags that only affect its output. It puts `flags` before the arguments of fio.
 func again(command, flags string) string {
 	if command == "" {
 		return "the same command with " + flags
 	}
 	before, job, found := strings.Cut(command, " -- ")
-	command = replaced.ReplaceAllString(before, "") + " " + flags
+	command = replaced.ReplaceAllString(before, "")
+	if strings.Contains(flags, "--rounds") {
+		command = roundsFlag.ReplaceAllString(command, "")
+	}
+	command += " " + flags
 	if found {
 		command += " -- " + job
 	}

@@ -52,6 +52,33 @@ func TestCostIsDrawn(t *testing.T) {
 	}
 }
 
+// If starts have several rounds, the dots of each start have a colour, and the key names up to chart.Hues starts.
+func TestStartsHaveColours(t *testing.T) {
+	for starts, want := range map[int]struct {
+		keys, hues int
+		caption    bool
+	}{1: {}, 2: {keys: 2, hues: 2}, 8: {keys: 8, hues: 8}, 10: {hues: 8, caption: true}, 24: {}} {
+		run, trials := reporttest.RunOf(24, nil,
+			reporttest.CellSpec{Target: "disk", Workload: "w", Values: map[string]float64{"read.iops": 1000}},
+			reporttest.CellSpec{Target: "guest", Workload: "w", Values: map[string]float64{"read.iops": 800}})
+		for _, x := range trials {
+			x.StartIndex = stat.StartOf(x.Round, 24, starts)
+		}
+		r := report.New(run, trials)
+		c := trialsChart(r, &r.Sections[0])
+		hues, svg := 0, string(chart.SVG(c.Drawing))
+		for k := range chart.Hues {
+			if strings.Contains(svg, `<g class="`+chart.Hue(k)+`"><circle class="toned"`) {
+				hues++
+			}
+		}
+		titled := strings.Contains(svg, fmt.Sprintf("start %d<", starts))
+		if len(c.Key) != want.keys || hues != want.hues || titled != (want.hues > 0) || strings.Contains(c.Caption, "repeat") != want.caption {
+			t.Errorf("%d starts: %d colours, key %v, start in titles: %v, caption %q", starts, hues, c.Key, titled, c.Caption)
+		}
+	}
+}
+
 // The list of trials counts trials and rounds from 1, as `iotax show` does.
 func TestTrialsCountFromOne(t *testing.T) {
 	for _, b := range everyTrial(report.New(reporttest.Fixture())) {
@@ -165,5 +192,8 @@ func TestAgain(t *testing.T) {
 		if got := again(command, flags); got != want {
 			t.Errorf("%q became %q, want %q", command, got, want)
 		}
+	}
+	if got := again("iotax run /a /b --rounds 2 -q", "--trial 10s --rounds 6"); got != "iotax run /a /b --trial 10s --rounds 6" {
+		t.Errorf("few rounds became %q", got)
 	}
 }

@@ -65,7 +65,7 @@ func Write(w io.Writer, d block.Document, f Frame) error {
 var pageTemplate = template.Must(template.New("").Funcs(template.FuncMap{
 	"text": text, "tone": tone, "svg": chart.SVG,
 	"sentences": func(s string) []string { return strings.SplitAfterN(s, ". ", 2) },
-	"blocks": (*page)(nil).blocks, // replaced for each page
+	"blocks":    (*page)(nil).blocks, // replaced for each page
 }).Parse(pageHTML))
 
 // text escapes a sentence and formats text between backquotes as code. It keeps numbers and their units together.
