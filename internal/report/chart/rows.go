@@ -25,6 +25,7 @@ type Dot struct {
 	At    float64
 	Level float64 // vertical position, from 0 at the top to 1 at the bottom
 	Out   bool    // not counted
+	Tone  string  // "" means the colour of all dots of a drawing without tones
 	Title string
 }
 
@@ -254,7 +255,15 @@ func (row Row) draw(c *canvas, y float64, x func(float64) float64, a Axis) {
 		}
 		c.line("level", at, y-19, at, y+19)
 		for _, d := range row.Dots {
-			c.circle(x(d.At), y-13+26*d.Level, 3.2, map[bool]string{false: "dot", true: "gone"}[d.Out], d.Title, "")
+			class := "dot"
+			switch {
+			case d.Out:
+				class = "gone"
+			case d.Tone != "":
+				class = "toned"
+			}
+			c.tone = d.Tone
+			c.circle(x(d.At), y-13+26*d.Level, 3.2, class, d.Title, "")
 		}
 	case finite(at):
 		if bounded {

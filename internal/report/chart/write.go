@@ -62,7 +62,8 @@ var styles = map[string]style{
 	"mark": {fill: "own"}, "bar": {fill: "own"}, "hollow": {fill: "card", stroke: "own", width: 2}, "cross": {stroke: "own",
 		width: 2.5}, "interval": {stroke: "own", width: 3},
 	"whisker": {stroke: "ink", width: 2}, "range": {fill: "accent", opacity: .17}, "level": {stroke: "ink", width: 2},
-	"dot": {fill: "accent", stroke: "card", width: .75}, "heat1": {fill: "own", opacity: .16}, "heat2": {fill: "own", opacity: .32}, "heat3": {fill: "own", opacity: .5},
+	"dot": {fill: "accent", stroke: "card", width: .75}, "toned": {fill: "own", stroke: "card", width: .75},
+	"heat1": {fill: "own", opacity: .16}, "heat2": {fill: "own", opacity: .32}, "heat3": {fill: "own", opacity: .5},
 	"heat4": {fill: "own", opacity: .72}, "heat5": {fill: "own"},
 	"gone": {fill: "bg", stroke: "soft", width: 1.25, dash: "2 1.5"},
 }
@@ -114,7 +115,7 @@ func CSS() string {
 		b.WriteString(" }\n")
 	}
 	for _, tone := range slices.Sorted(maps.Keys(light)) {
-		fmt.Fprintf(&b, ".chart .%s { color: var(--%[1]s); }\n", tone)
+		fmt.Fprintf(&b, ".chart .%s, .key .%[1]s { color: var(--%[1]s); }\n", tone)
 	}
 	return b.String() + ".chart text { font-size: 12px; stroke-linejoin: round; }\n"
 }

@@ -2,6 +2,7 @@ package document
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -207,15 +208,23 @@ func huesOf(r *report.Report) map[string]int {
 // mostDots is the maximum number of dots in a chart row, not counting discarded trials and outliers.
 const mostDots = 200
 
-// trialsChart draws the trials of a section as dots (see mostDots), with the first round at the top.
+// trialsChart draws the trials of a section as dots (see mostDots), with the first round at the top. If starts have
+// several rounds, each start has a colour.
 func trialsChart(r *report.Report, s *report.Section) block.Chart {
 	c := chart.Rows{Title: "Every trial, " + format.Subject(s.Workload, s.Label)}
 	top, last := 0.0, 0
+	rounds := map[int]map[int]bool{} // by start
 	for _, row := range s.Rows {
 		for _, d := range row.Dots {
 			top, last = math.Max(top, d.Value), max(last, d.Round)
+			if rounds[d.Start] == nil {
+				rounds[d.Start] = map[int]bool{}
+			}
+			rounds[d.Start][d.Round] = true
 		}
 	}
+	starts := slices.Sorted(maps.Keys(rounds))
+	coloured := len(starts) > 1 && slices.ContainsFunc(starts, func(k int) bool { return len(rounds[k]) > 1 })
 	for _, row := range s.Rows {
 		if row.Err != "" || row.Value.N == 0 {
 			continue
@@ -226,6 +235,11 @@ func trialsChart(r *report.Report, s *report.Section) block.Chart {
 		for _, d := range row.Dots {
 			title := fmt.Sprintf("%s %d: %s", r.Counted(), d.Round+1, format.Number(stat.Interval{Estimate: d.Value, Lo: d.Value * .995,
 				Hi: d.Value * 1.005}, s.Unit))
+			tone := ""
+			if coloured {
+				tone = chart.Hue(d.Start)
+				title += fmt.Sprintf(", start %d", d.Start)
+			}
 			switch {
 			case d.Discarded:
 				title += ", discarded"
@@ -237,15 +251,24 @@ func trialsChart(r *report.Report, s *report.Section) block.Chart {
 				}
 			}
 			out.Dots = append(out.Dots, chart.Dot{At: d.Value, Level: float64(d.Round) / float64(max(1, last)), Out: d.Discarded,
-				Title: title})
+				Tone: tone, Title: title})
 		}
 		c.Rows = append(c.Rows, out)
 		c.Desc += fmt.Sprintf("%s: %s, %d failed, %d discarded. ", row.Target, format.Plural(row.Ran, "trial"), row.Failed,
 			row.Discarded)
 	}
 	c.Axis = chart.Linear("", top, s.Unit)
-	return block.Chart{Name: "trials", Drawing: c, Caption: format.Capital(s.Label) + ": a dot for each trial, the first " +
+	out := block.Chart{Name: "trials", Drawing: c, Caption: format.Capital(s.Label) + ": a dot for each trial, the first " +
 		r.Counted() + " on top; the line is the median, the shade its interval."}
+	switch {
+	case coloured && len(starts) <= chart.Hues:
+		for _, k := range starts {
+			out.Key = append(out.Key, block.Key{Tone: chart.Hue(k), Text: fmt.Sprintf("start %d", k)})
+		}
+	case coloured:
+		out.Caption += fmt.Sprintf(" Successive starts have different colours, which repeat after %d starts.", chart.Hues)
+	}
+	return out
 }
 
 // `part` selects k of n items evenly: it reports whether item i, counted from 1, is selected.
