@@ -119,26 +119,14 @@ func PairTails(tails [2][]Tail, q float64, o *Options) (d []float64, err error) 
 		return nil, errors.New("estimate ratio: no round has both the target and the baseline")
 	}
 	fewest := make([]float64, rounds) // I/Os beyond the quantile, on the side with fewer
-	bounds := make([]int, rounds+1)   // of the units to pool: rounds, or starts if there are several
 	for i := range fewest {
-		fewest[i], bounds[i+1] = beyond(math.Min(baseline[i].N, target[i].N), q), i+1
+		fewest[i] = beyond(math.Min(baseline[i].N, target[i].N), q)
 	}
-	groups, err := groupsOf(fewest, q, LeastTrials)
-	if byStart := boundsOf(o.Starts); len(byStart) > 2 && groups < rounds {
-		bounds = byStart
-		for s := range len(bounds) - 1 {
-			fewest[s] = sum(fewest[bounds[s]:bounds[s+1]])
-		}
-		groups, err = groupsOf(fewest[:len(bounds)-1], q, LeastTrials)
-	}
+	bounds, err := pool(fewest, q, LeastTrials, o.Starts)
 	if err != nil {
 		return nil, err
 	}
-	units := len(bounds) - 1
-	for g := range groups + 1 {
-		bounds[g] = bounds[g*units/groups]
-	}
-	if bounds = bounds[:groups+1]; groups < rounds {
+	if len(bounds)-1 < rounds {
 		o.Starts = nil
 	}
 	d, o.Hidden = make([]float64, len(bounds)-1), 0
@@ -152,6 +140,31 @@ func PairTails(tails [2][]Tail, q float64, o *Options) (d []float64, err error) 
 		o.Hidden += (hx + hy) / float64(len(d))
 	}
 	return d, nil
+}
+
+// pool returns the index of the first round of each group of groupsOf, and the number of rounds. If several rounds are
+// pooled and there are several starts, groups consist of whole starts. It modifies `beyond`.
+func pool(beyond []float64, q float64, least int, starts []int) ([]int, error) {
+	bounds := make([]int, len(beyond)+1) // of the units to pool: rounds, or starts if there are several
+	for i := range bounds {
+		bounds[i] = i
+	}
+	groups, err := groupsOf(beyond, q, least)
+	if byStart := boundsOf(starts); len(byStart) > 2 && groups < len(beyond) {
+		bounds = byStart
+		for s := range len(bounds) - 1 {
+			beyond[s] = sum(beyond[bounds[s]:bounds[s+1]])
+		}
+		groups, err = groupsOf(beyond[:len(bounds)-1], q, least)
+	}
+	if err != nil {
+		return nil, err
+	}
+	units := len(bounds) - 1
+	for g := range groups + 1 {
+		bounds[g] = bounds[g*units/groups]
+	}
+	return bounds[:groups+1], nil
 }
 
 // boundsOf returns the index of the first round of each start, and the number of rounds.
@@ -180,19 +193,22 @@ func groupsOf(beyond []float64, q float64, least int) (int, error) {
 }
 
 // GroupQuantiles returns the quantile of each group of successive trials. It forms at least `least` groups, or one per
-// trial if there are fewer trials.
-func GroupQuantiles(of []Tail, q float64, least int) ([]float64, error) {
+// trial if there are fewer trials. With several starts, it pools whole starts, so there are at most as many groups.
+func GroupQuantiles(of []Tail, q float64, least int, starts []int) ([]float64, error) {
 	have := make([]float64, len(of))
 	for i := range of {
 		have[i] = beyond(of[i].N, q)
 	}
-	groups, err := groupsOf(have, q, least)
-	values := make([]float64, groups)
+	bounds, err := pool(have, q, least, starts)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]float64, len(bounds)-1)
 	for g := range values {
-		v, _ := together(of[g*len(of)/groups:(g+1)*len(of)/groups], q)
+		v, _ := together(of[bounds[g]:bounds[g+1]], q)
 		values[g] = math.Exp(v)
 	}
-	return values, err
+	return values, nil
 }
 
 func together(of []Tail, q float64) (value, hidden float64) {

@@ -145,6 +145,18 @@ func SpreadByStart(d []float64, starts []int) *StartSpread {
 	return s
 }
 
+// MedianOfStarts is like MedianAt at o.Alpha. If a start (o.Starts) has several values, the interval also covers that of
+// Mean, because the values of a start resemble each other. It then has no bounds if that of Mean has none. Values must
+// not be negative.
+func MedianOfStarts(xs []float64, o Options) Interval {
+	i := MedianAt(xs, cmp.Or(o.Alpha, 1-Confidence))
+	if g, err := groupByStart(xs, o.Starts); err != nil || g != nil && len(g.mean) < len(xs) {
+		m, _ := Mean(xs, Options{Alpha: o.Alpha, Starts: o.Starts}) // after an error it has no bounds
+		i.Lo, i.Hi = math.Min(i.Lo, math.Max(0, m.Lo)), math.Max(i.Hi, m.Hi)
+	}
+	return i
+}
+
 // StartSamples returns the two samples of logarithms for the comparison of two runs, for example by EstimateChange.
 // starts contains the start of each logarithm. The sample of a run with several starts contains the means of the starts,
 // because the rounds of a start resemble each other and only starts are independent (Kalibera & Jones, ISMM'13). With

@@ -2,6 +2,7 @@ package stat
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -96,6 +97,48 @@ func TestStartsCoverage(t *testing.T) {
 		}
 		if share := float64(alone) / studies; share > c.aloneBelow {
 			t.Errorf("%s: rounds alone cover %.3f, expected at most %v: the test shows nothing", c.name, share, c.aloneBelow)
+		}
+	}
+}
+
+// The interval of a value covers the variation between starts. That of a median of all rounds holds the truth in half of
+// these studies.
+func TestMedianOfStarts(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	held, wide := 0, 0
+	const studies = 2000
+	for range studies {
+		xs, starts := startStudy(r, []int{5, 5, 5, 5, 5, 5}, func() float64 { return r.NormFloat64() })
+		for i := range xs {
+			xs[i] = 100 + xs[i]
+		}
+		if i := MedianOfStarts(xs, Options{Starts: starts}); i.Lo <= 100 && 100 <= i.Hi {
+			held++
+		}
+		if i := MedianAt(xs, .05); i.Lo <= 100 && 100 <= i.Hi {
+			wide++
+		}
+	}
+	if held < studies*94/100 || wide > studies*80/100 {
+		t.Errorf("%d of %d intervals contain the truth, and %d of all rounds", held, studies, wide)
+	}
+	xs := []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+	plain := Median(xs)
+	for _, c := range []struct {
+		what string
+		of   func(i int) int // start of value i
+		want Interval
+	}{
+		{"one start", func(int) int { return 1 }, plain},
+		{"a start for each value", func(i int) int { return i }, plain},
+		{"two starts that agree", func(i int) int { return i % 2 }, Interval{plain.Estimate, math.NaN(), math.NaN(), 12}},
+	} {
+		var starts []int
+		for i := range xs {
+			starts = append(starts, c.of(i))
+		}
+		if got := MedianOfStarts(xs, Options{Starts: starts}); fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
 		}
 	}
 }

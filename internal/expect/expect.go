@@ -217,7 +217,8 @@ func (e Expectation) Outcome(i stat.Interval, unit string) Outcome {
 //
 // For a quantile, Interval widens the interval by the resolution of fio's histograms. A value is NaN if its trial is
 // too short for the quantile. If a value is NaN, Interval pools the tails of several rounds. If it needs the tails and
-// they are missing, the interval has no bounds.
+// they are missing, the interval has no bounds. With several starts (o.Starts), it may have none either (see
+// stat.MedianOfStarts).
 func (e Expectation) Interval(values [2][]float64, tails [2][]stat.Tail, o stat.Options) (i stat.Interval, err error) {
 	hidden := 0. // relative error of a quantile from histogram bins
 	_, q, quantile := iotax.Quantile(e.Metric)
@@ -229,11 +230,12 @@ func (e Expectation) Interval(values [2][]float64, tails [2][]stat.Tail, o stat.
 	if !e.OfBaseline {
 		target, alpha := values[1], cmp.Or(o.Alpha, stat.AlphaFixed)
 		if pooled {
-			if target, err = stat.GroupQuantiles(tails[1], q, stat.LeastFor(alpha)); err != nil {
+			if target, err = stat.GroupQuantiles(tails[1], q, stat.LeastFor(alpha), o.Starts); err != nil {
 				return stat.Median(nil), err
 			}
+			o.Starts = nil // the groups are independent
 		}
-		i = stat.MedianAt(target, alpha)
+		i = stat.MedianOfStarts(target, o)
 		i.Lo, i.Hi = i.Lo*(1-hidden), i.Hi*(1+hidden)
 		return i, nil
 	}

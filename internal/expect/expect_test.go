@@ -152,6 +152,15 @@ func TestPooled(t *testing.T) {
 	if err != nil || !(i.Lo > .019 && i.Hi < .0215) || p99.Outcome(i, iotax.Seconds) != Met {
 		t.Errorf("%+v, %v", i, err)
 	}
+	for starts, bounded := range map[int]bool{3: false, 6: true} { // the rounds of a start are pooled together
+		o := stat.Options{}
+		for round := range 12 {
+			o.Starts = append(o.Starts, stat.StartOf(round, 12, starts))
+		}
+		if i, err := p99.Interval(values, tails, o); err != nil || i.N != starts || i.Bounded() != bounded {
+			t.Errorf("%d starts: %+v, %v", starts, i, err)
+		}
+	}
 	p99.OfBaseline = true
 	if i, err = p99.Interval(values, tails, o); err != nil || !i.Contains(2) || i.Lo < 1.9 || i.Hi > 2.1 {
 		t.Errorf("the ratio: %+v, %v", i, err)
@@ -166,6 +175,24 @@ func TestPooled(t *testing.T) {
 			if i, err := p99.Interval(values, tails, o); err != nil || i.Bounded() {
 				t.Errorf("5 rounds: %+v, %v", i, err)
 			}
+		}
+	}
+}
+
+// Rounds of a start resemble each other, so the interval of a value covers the variation between starts.
+func TestIntervalOfStarts(t *testing.T) {
+	var values []float64
+	for round := range 30 {
+		values = append(values, []float64{98, 99, 100, 101, 102, 104}[round/5]+.1*float64(round%3))
+	}
+	e := Expectation{Metric: "read.iops", Op: "<", Limit: "102.5"}
+	for starts, want := range map[int]Outcome{1: Met, 3: Undecided, 6: Undecided, 30: Met} {
+		o := stat.Options{}
+		for round := range values {
+			o.Starts = append(o.Starts, stat.StartOf(round, 30, starts))
+		}
+		if i, err := e.Interval([2][]float64{1: values}, [2][]stat.Tail{}, o); err != nil || e.Outcome(i, iotax.PerSecond) != want {
+			t.Errorf("%d starts: %v, %v, want %s", starts, i, err, want)
 		}
 	}
 }

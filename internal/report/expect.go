@@ -116,7 +116,7 @@ func (b *builder) measure(e expect.Expectation, base, target string) Expected {
 		x.Why = "trials too short"
 	case err != nil:
 		x.Why = err.Error()
-	case e.OfBaseline && !x.Value.Bounded() && x.Value.N < stat.LeastTrials && x.rounds >= stat.LeastTrials:
+	case !x.Value.Bounded() && x.rounds >= stat.LeastFor(b.Alpha):
 		x.Why = "too few starts"
 	}
 	return x

@@ -374,7 +374,6 @@ type failures struct {
 // by reason.
 func (b *builder) values(s *Section, r *Row) failures {
 	f := failures{map[string]int{}, map[string]int{}, 0}
-	var xs []float64
 	for _, t := range b.byCell[Cell{r.Target, s.Workload}] {
 		r.Ran++
 		discarded := b.discarded[s.Workload][t.Round]
@@ -404,14 +403,11 @@ func (b *builder) values(s *Section, r *Row) failures {
 		}
 		if ok {
 			r.Dots = append(r.Dots, dot)
-			if !discarded {
-				xs = append(xs, v.Value)
-			}
 		}
 	}
 	pooled := len(r.tails) > len(r.Dots) // some trials are too short for the quantile, and the others are not representative
 	if pooled {
-		r.Dots, xs = nil, nil
+		r.Dots = nil
 	}
 	for _, dots := range [][]Dot{r.Dots, r.tails} {
 		slices.SortStableFunc(dots, func(x, y Dot) int { return cmp.Compare(x.Round, y.Round) })
@@ -422,7 +418,7 @@ func (b *builder) values(s *Section, r *Row) failures {
 			r.Dots[i].Tag, k = tags[k], k+1
 		}
 	}
-	r.Value = stat.Median(xs)
+	r.Value = stat.MedianOfStarts(r.Values(), stat.Options{Starts: r.Starts()})
 	for _, h := range b.histograms[Cell{r.Target, s.Workload}] {
 		if v, ok := stat.Quantile(h.Histogram, s.quantile); ok && pooled && h.Name == s.histogram {
 			r.Value = stat.Interval{Estimate: v, Lo: math.NaN(), Hi: math.NaN(), N: h.trials}

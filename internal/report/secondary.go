@@ -38,6 +38,7 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 	// Collect the values of each name, in the order of first appearance.
 	var order []iotax.Value
 	var values [][]float64
+	var starts [][]int // of the values
 	column := func(v iotax.Value) int {
 		// Also omit the cost of the observation, and totals that repeat other values.
 		if fromHistograms[v.Name] || slices.Contains(w.Metrics, v.Name) || v.Name == "iops" || v.Name == "bandwidth" || v.Name == iotax.ValueWatchCost {
@@ -46,7 +47,7 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 		i := slices.IndexFunc(order, func(o iotax.Value) bool { return o.Name == v.Name })
 		if i < 0 {
 			i = len(order)
-			order, values = append(order, v), append(values, make([]float64, 0, len(trials)))
+			order, values, starts = append(order, v), append(values, make([]float64, 0, len(trials))), append(starts, nil)
 		}
 		return i
 	}
@@ -61,12 +62,13 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 		}
 		for i, x := range t.xs {
 			if c := columns[i]; c >= 0 {
-				values[c] = append(values[c], x)
+				values[c], starts[c] = append(values[c], x), append(starts[c], t.StartIndex)
 			}
 		}
 	}
 	for i, v := range order {
-		figures = append(figures, Figure{Name: v.Name, Label: b.latencyLabel(w.Name, v.Name), Unit: v.Unit, Better: v.Better, Value: stat.Median(values[i])})
+		figures = append(figures, Figure{Name: v.Name, Label: b.latencyLabel(w.Name, v.Name), Unit: v.Unit, Better: v.Better,
+			Value: stat.MedianOfStarts(values[i], stat.Options{Starts: starts[i]})})
 	}
 	return figures
 }

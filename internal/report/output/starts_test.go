@@ -93,6 +93,9 @@ func TestStarts(t *testing.T) {
 	if a, b := one.Expected[0].Value, six.Expected[0].Value; !(b.HalfWidth() > 1.1*a.HalfWidth()) {
 		t.Errorf("expectation: one start %v, six %v", a, b)
 	}
+	if a, b, c := row(one).Value, row(six).Value, row(agree).Value; !(b.HalfWidth() > 1.1*a.HalfWidth()) || c.Bounded() || c.N != 12 {
+		t.Errorf("values: one start %v, six %v, three that agree %v", a, b, c)
+	}
 	s := details(six)
 	if !strings.Contains(s, "6 starts; standard deviation of the ratio: between starts 14 %, between rounds ") || !strings.Contains(s, "(guest / 4k read).") || strings.Contains(s, "may share a mode") {
 		t.Errorf("six starts:\n%s", s)
@@ -105,6 +108,14 @@ func TestStarts(t *testing.T) {
 	}
 	if x := row(made(0, 1)); x.Verdict != stat.Worse {
 		t.Errorf("the same rounds of one start: %+v", x)
+	}
+	value := func(run *iotax.Run, _ []*iotax.Trial) {
+		run.Presentation.Expect = []iotax.Expectation{{Text: "4k read: read.iops > 10 at guest"}}
+	}
+	for starts, want := range map[int]report.Expected{1: {Outcome: expect.Met}, 3: {Outcome: expect.Undecided, Why: "too few starts"}, 6: {Outcome: expect.Met}, 12: {Outcome: expect.Met}} {
+		if x := made(starts, 1, value).Expected[0]; x.Outcome != want.Outcome || x.Why != want.Why {
+			t.Errorf("an expectation of a value after %d starts: %+v", starts, x)
+		}
 	}
 	var short bytes.Buffer
 	if err := Text(&short, agree, false, text.Options{Width: 400}); err != nil {
