@@ -45,6 +45,10 @@ func TestSearchPlan(t *testing.T) {
 		{own("") + " --precision 1%", "", "--precision: a search has a stop rule of its own"},
 		{own("") + " --to-precision", "", "--to-precision: a search"},
 		{own("") + " --expect read.iops>5", "", "--expect: a search"},
+		{own("measure: {restarts: 6}\n"), "", "6 starts of 30 rounds: a search takes rounds as independent"},
+		{own("") + " --restarts 6 --rounds 6..30", "", "--rounds 6..30 --restarts 30 gives each round its own start"},
+		{own("measure: {restarts: 6}\n") + " --rounds 6..30 --restarts 30", "6..30", ""},
+		{own("") + " --restarts 1", "6..300", ""},
 	} {
 		var pf planFlags
 		var notes bytes.Buffer

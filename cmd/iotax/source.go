@@ -180,6 +180,9 @@ func (a *app) loadSearch(pf *planFlags, args []string, rounds plan.Rounds) (*pla
 	if !pf.given("rounds") && p.Measure.Rounds == plan.Defaults().Rounds && p.Where("rounds") == (plan.Mark{}) {
 		p.Measure.Rounds = rounds
 	}
+	if m := p.Measure; m.Restarts > 1 && m.Restarts < m.Rounds.Max { // rounds of one start resemble each other
+		return nil, iotax.Usage(&iotax.Error{Op: "read plan", On: p.Name, Err: fmt.Errorf("%d starts of %d rounds: a search takes rounds as independent", m.Restarts, m.Rounds.Max), Hint: fmt.Sprintf("--rounds %d..%[2]d --restarts %[2]d gives each round its own start, --restarts 1 starts once in each step", min(rounds.Min, m.Rounds.Max), m.Rounds.Max)})
+	}
 	if !pf.given("budget") && p.Where("budget") == (plan.Mark{}) {
 		p.Measure.Budget = 0
 	}
