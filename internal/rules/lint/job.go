@@ -21,6 +21,7 @@ type job struct {
 	sized bool      // with ours: a trial ends when the job has processed its size
 	ran   bool      // the job comes from a result; its machine is unknown
 	part  bool      // with ran: only some of its options are known
+	json  bool      // with ran: the result is JSON, whose rows may be sums of several sections
 
 	readonly  bool   // fio runs with --readonly
 	command   bool   // for a section: it is on a command line

@@ -32,6 +32,10 @@ func rateMismatch(ran *fio.Job, j *job, r *report) {
 		switch {
 		case fixed && mean > 0 && d.Short == 0 && !d.FitsBlocks(float64(bs), j.inFlight(ran)):
 			r.at(j, j.head, "%s: %d bytes in %d I/Os are %s each, and the block size is %s", d.name, d.Bytes, d.IOs, rules.Bytes(int64(mean)), rules.Bytes(bs))
+			if j.json { // fio printed both numbers, so none is mistyped
+				r.hits[len(r.hits)-1].severity = iotax.Info
+				r.hint("with group_reporting, JSON has the sum of all sections and the block size of one: fio's text output shows the number of jobs")
+			}
 			continue
 		case fixed && (mean == 0 || !off(mean, float64(bs))): // IOs or bytes may be derived from the rates, but the block size is not
 			mean = float64(bs)

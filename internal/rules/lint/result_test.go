@@ -30,6 +30,7 @@ func TestResults(t *testing.T) {
 		{"IOPS of another unit", "rate-mismatch", "error", func(r *fio.Result) { r.Jobs[0].Read.IOPS = 2400; r.Jobs[0].Read.Bandwidth = 0.99e6 }},
 		{"a bandwidth in KB", "rate-mismatch", "error", func(r *fio.Result) { r.Jobs[0].Read.Bandwidth *= 1000 }},
 		{"totals of another block size", "rate-mismatch", "error", func(r *fio.Result) { r.Jobs[0].Options["bs"] = "8k" }},
+		{"totals of another block size in JSON", "rate-mismatch", "info", func(r *fio.Result) { r.Kind = fio.KindJSON; r.Jobs[0].Options["bs"] = "8k" }},
 		{"no totals", "rate-mismatch", "error", func(r *fio.Result) {
 			r.Jobs[0].Read = fio.Direction{IOPS: 2400, Bandwidth: 0.99e6, Total: fio.Latency{N: 1, Mean: 1}}
 		}},

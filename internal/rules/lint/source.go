@@ -151,6 +151,7 @@ func Result(name string, line int, res *fio.Result) []Finding {
 		// combines several jobs, the options of each job are unknown.
 		text := res.Kind == fio.KindText || res.Kind == fio.KindTerse
 		j := &job{name: r.Name, set: map[string]setting{}, ran: true, part: text || len(res.Options)+len(r.Options) == 0 || r.Members > 1}
+		j.json = res.Kind == fio.KindJSON || res.Kind == fio.KindJSONPlus
 		j.head = setting{at: position{file: name, line: line}}
 		for _, options := range []map[string]string{res.Options, r.Options} { // the job's own options override the global ones
 			for _, k := range slices.Sorted(maps.Keys(options)) {

@@ -90,7 +90,7 @@ func TestRampOfAResult(t *testing.T) {
 	if got := found(t, doc(`, "ramp_time" : "5"`)); len(got) != 0 {
 		t.Errorf("with a ramp: %v", got)
 	}
-	if got := found(t, doc("")); !slices.Equal(got, []string{"rate-mismatch error"}) {
+	if got := found(t, doc("")); !slices.Equal(got, []string{"rate-mismatch info"}) {
 		t.Errorf("without: %v", got)
 	}
 }
