@@ -115,8 +115,9 @@ func matrix(r *report.Report, a assess.Assessment, tight bool) []block.Block {
 		t.Head = append([]string{head}, works...)
 		for _, target := range targets {
 			name := target
-			// The name of another target shows that it is a share or a block device, as in "guest virtio-fs".
-			if on := r.Target(target).Storage(); on != "" && (target == r.Baseline || strings.Contains(on, " on ")) {
+			// The vda of a guest is not that of the host, and a name such as "guest virtio-fs" shows that it is a share.
+			of, base := r.Target(target), r.Target(r.Baseline)
+			if on := of.Storage(); on != "" && (target == r.Baseline || of.Machine == base.Machine && strings.Contains(on, " on ")) {
 				name += " (" + on + ")"
 			}
 			row := block.Words(name)
