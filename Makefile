@@ -20,9 +20,8 @@ SYSTEMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 window
 
 .PHONY: agents release release-snapshot package-files package-program packages reproducible demo build test test-all test-containers test-k8s kubernetes race lint vulnerabilities cross $(addprefix cross/,$(SYSTEMS)) clean
 
-# The build is in the background, because sudo may ask for a password.
-demo:
-	@$(MAKE) --no-print-directory build & build=$$!; scripts/need demo || { kill $$build; exit 1; }; wait $$build
+demo: build
+	@scripts/need demo
 	bin/iotax demo
 
 # bin/iotax embeds the agents of this system and of its Linux guests. An agent has a quarter of the size of iotax.
