@@ -92,7 +92,7 @@ func (a *app) usage(c *cobra.Command) error {
 			if g := f.Annotations[groupAnnotation]; len(g) > 0 {
 				at = g[0]
 			}
-			if inherited.Lookup(f.Name) != nil || !c.HasParent() && c.PersistentFlags().Lookup(f.Name) != nil || f.Name == "help" {
+			if c.Root().PersistentFlags().Lookup(f.Name) != nil || f.Name == "help" {
 				at = groupGlobal
 			}
 			if at == heading {
