@@ -906,6 +906,9 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// WithoutHint returns a copy of e for an error that has a better hint.
+func (e *Error) WithoutHint() *Error { return &Error{Op: e.Op, On: e.On, Err: e.Err} }
+
 // ErrGone reports that a machine no longer exists: the system that manages machines was queried and does not list it.
 // If that system cannot be reached, the error is a different one.
 var ErrGone = errors.New("it is not there")

@@ -68,9 +68,7 @@ func HaveKernel(ctx context.Context, cacheDir, file string, log Log) (*Kernel, e
 	if !errors.As(err, &missing) || !errors.As(ferr, &failed) {
 		return nil, errors.Join(err, ferr)
 	}
-	bare := *failed
-	bare.Hint = ""
-	return nil, &iotax.Error{Op: missing.Op, Err: fmt.Errorf("%w; and none could be had: %w", missing.Err, &bare), Hint: failed.Hint} // drop the hint of `missing`: fetching a kernel has just failed
+	return nil, &iotax.Error{Op: missing.Op, Err: fmt.Errorf("%w; and none could be had: %w", missing.Err, failed.WithoutHint()), Hint: failed.Hint} // drop the hint of `missing`: fetching a kernel has just failed
 }
 
 // FindKernel returns the running kernel, if it is readable and has the needed modules, else the newest such kernel in

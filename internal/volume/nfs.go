@@ -436,11 +436,8 @@ func (n *nfs) attachExisting(ctx context.Context, m iotax.Machine) (iotax.Place,
 	case says(err, "read-only"):
 		return fail(errors.New("the export is read-only"), "let the server export it with rw, or name another export")
 	case says(err, "permission denied"):
-		var e *iotax.Error
-		if errors.As(err, &e) {
-			bare := *e
-			bare.Hint = "" // it is about directories of this user
-			err = &bare
+		if e := (*iotax.Error)(nil); errors.As(err, &e) {
+			err = e.WithoutHint()
 		}
 		return fail(withOutput(err), "root of the client may not write there: name a directory of the export that all may write, or export it with no_root_squash")
 	case err != nil:

@@ -113,9 +113,7 @@ func Spread(given string) func(fields map[string]string) (key string, nodes []st
 		case node == AllNodes:
 			nodes, err := allNodes(kube.Config{File: fields["kubeconfig"], Context: fields["context"]})
 			if e := (*iotax.Error)(nil); errors.As(err, &e) {
-				bare := *e
-				bare.Hint = ""
-				err = &plan.FieldError{Field: "node", Msg: bare.Error(), Hint: e.Hint}
+				err = &plan.FieldError{Field: "node", Msg: e.WithoutHint().Error(), Hint: e.Hint}
 			}
 			return "node", nodes, err
 		case node != fields["node"] || strings.Contains(node, ","):
