@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The generators count the same system calls as strace: metadata and node_modules all of them, the others those that
-// their results name.
+// The generators count the same system calls as strace. For metadata and node_modules the test compares all calls, for the
+// others only the kinds of calls in their results.
 func TestCalls(t *testing.T) {
 	const variable = "IOTAX_TRACED"
 	type traced struct {

@@ -295,7 +295,7 @@ func doEtcd(ctx context.Context, e Etcd) (_ *Result, err error) {
 		return nil, fail("commit the page file", err)
 	}
 	out := &Result{Calls: map[string]int{}}
-	out.called(int(n), "pwrite64") // those of the log, not of bbolt
+	out.called(int(n), "pwrite64") // for the log, without bbolt's calls
 	out.called(int(n)+j.number, "fdatasync")
 	out.called(j.number+1, "renameat", "fsync")
 	out.called(max(0, j.number+1-segments), "unlinkat")

@@ -103,7 +103,7 @@ func (j *fioJob) checkTogether(ctx context.Context, t *iotax.Target) error {
 	}
 	mine, err := exec.LookPath("fio")
 	if err != nil {
-		return on(errors.New("this host has no fio, which is the client of those that work together"), support.InstallHint("linux"))
+		return on(errors.New("this host has no fio, the client of targets that work together"), support.InstallHint("linux"))
 	}
 	version, err := fioVersion(ctx, mine)
 	if err != nil {
