@@ -2,6 +2,7 @@ package format
 
 import (
 	"math"
+	"strconv"
 	"strings"
 
 	"iotax"
@@ -83,7 +84,7 @@ func (c Contrast) Multiple(i stat.Interval) (value, brackets string) {
 		i, word = Inverse(i), c.Worse
 	}
 	value, brackets = Split(Ratio(i))
-	if strings.HasSuffix(value, "×") && strings.Trim(value, "0.×") != "1" {
+	if x, err := strconv.ParseFloat(strings.Trim(value, "≥≤ ×"), 64); err == nil && x != 1 {
 		value += " " + word
 	}
 	return value, brackets

@@ -48,7 +48,7 @@ func TestContrast(t *testing.T) {
 	}{
 		{.45, .5, .55, "2.0× slower [1.8, 2.2]", "50 % [45–55]"}, {1.3, 1.4, 1.55, "1.4× faster [1.3, 1.6]", "140 % [130–160]"},
 		{.97, .999, 1.03, "1.00× [0.971, 1.03]", "99.9 % [97.0–103]"}, {.8, .9, 1.1, "1.11× slower [0.91, 1.2]", "90 % [80–110]"},
-		{.004, .01, .02, "≥ 50× slower ", "≤ 0.020× "}, {.1, 1, 10, "too noisy ", "too noisy "},
+		{.085, .1, .13, "10× slower [7.7, 12]", "10 % [8.5–13]"}, {.004, .01, .02, "≥ 50× slower ", "≤ 0.020× "}, {.1, 1, 10, "too noisy ", "too noisy "},
 	} {
 		i := stat.Interval{Estimate: c.estimate, Lo: c.lo, Hi: c.hi, N: 6}
 		value, brackets := ContrastOf("", iotax.Up, iotax.PerSecond).Multiple(i)
