@@ -18,11 +18,17 @@ NFPM ?= $(GO) run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.44.2
 # The systems of a release.
 SYSTEMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: agents release release-snapshot package-files package-program packages reproducible demo build test test-all test-containers test-k8s kubernetes race lint vulnerabilities cross $(addprefix cross/,$(SYSTEMS)) clean
+.PHONY: need-demo agents release release-snapshot package-files package-program packages reproducible demo build test test-all test-containers test-k8s kubernetes race lint vulnerabilities cross $(addprefix cross/,$(SYSTEMS)) clean
 
-demo: build
-	@scripts/need demo
+demo: need-demo build
 	bin/iotax demo
+
+# Packages are installed while modules are downloaded and compiled.
+need-demo:
+	@scripts/need demo
+ifeq ($(MAKECMDGOALS),demo)
+MAKEFLAGS += -j2
+endif
 
 # bin/iotax embeds the agents of this system and of its Linux guests. An agent has a quarter of the size of iotax.
 build: SYSTEMS = $(sort $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH) linux/$(shell $(GO) env GOARCH))
@@ -33,7 +39,8 @@ build: agents
 # internal/agent/program.go.
 AGENTS = internal/agent/agents
 agents:
-	rm -rf $(AGENTS) && mkdir -p $(AGENTS)
+	@$(GO) list -export -trimpath -f '' ./cmd/iotax ./cmd/iotax-agent # compile both at once
+	rm -f $(AGENTS)/*-*
 	for system in $(SYSTEMS); do \
 		name=$$(echo $$system | tr / -); at=$(AGENTS)/$$name; \
 		GOOS=$${system%/*} GOARCH=$${system#*/} $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $$at ./cmd/iotax-agent || exit 1; \

@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"iotax"
+	"iotax/internal/agent/agents"
 )
 
 // A program is an agent that can be copied to machines of its system.
@@ -38,8 +39,8 @@ var unames = map[string]string{
 // carried returns the agents that this program can copy: the embedded agents in a build with the tag agents (see `make
 // agents`), otherwise this program itself.
 var carried = sync.OnceValues(func() ([]program, error) {
-	if embedded != nil {
-		return programsOf(embedded)
+	if all, err := programsOf(agents.Files()); err != nil || len(all) > 0 {
+		return all, err
 	}
 	p, err := self()
 	return []program{p}, err
@@ -48,11 +49,8 @@ var carried = sync.OnceValues(func() ([]program, error) {
 // Unpack writes the embedded agent for a system to the file agent-SHA256 in dir, unless that file exists and has the
 // right size. It returns the path of the file, or "" if this program has no embedded agents.
 func Unpack(dir, system string) (string, error) {
-	if embedded == nil {
-		return "", nil
-	}
-	programs, err := carried()
-	if err != nil {
+	programs, err := programsOf(agents.Files())
+	if err != nil || len(programs) == 0 {
 		return "", err
 	}
 	i := slices.IndexFunc(programs, func(p program) bool { return p.system == system })
@@ -76,9 +74,9 @@ func Unpack(dir, system string) (string, error) {
 	})
 }
 
-// programsOf lists the agents in dir. Their files are named agents/OS-ARCHITECTURE-SHA256-SIZE.gz.
+// programsOf lists the agents in dir. Their files are named as agents.Files says.
 func programsOf(dir fs.FS) (all []program, err error) {
-	files, err := fs.Glob(dir, "agents/*.gz")
+	files, err := fs.Glob(dir, "*.gz")
 	for _, file := range files {
 		words := strings.Split(strings.TrimSuffix(path.Base(file), ".gz"), "-")
 		if len(words) != 4 || len(words[2]) != 2*sha256.Size {
@@ -95,9 +93,6 @@ func programsOf(dir fs.FS) (all []program, err error) {
 			}
 			return gzip.NewReader(f) // f is in memory and need not be closed
 		}})
-	}
-	if err == nil && len(all) == 0 {
-		err = errors.New("no agents are embedded: make agents, and build again")
 	}
 	return all, err
 }

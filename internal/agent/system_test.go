@@ -34,7 +34,7 @@ func embedded(t *testing.T, agents map[string][]byte) fstest.MapFS {
 		if err := z.Close(); err != nil {
 			t.Fatal(err)
 		}
-		dir[fmt.Sprintf("agents/%s-%x-%d.gz", system, sha256.Sum256(program), len(program))] = &fstest.MapFile{Data: packed.Bytes()}
+		dir[fmt.Sprintf("%s-%x-%d.gz", system, sha256.Sum256(program), len(program))] = &fstest.MapFile{Data: packed.Bytes()}
 	}
 	return dir
 }
@@ -92,7 +92,7 @@ func TestOtherSystem(t *testing.T) {
 	wrong := fstest.MapFS{}
 	for name, file := range agents {
 		if strings.Contains(name, "linux-arm64") {
-			wrong[strings.Replace(name, "linux-arm64-", "linux-arm64-00", 1)[:len("agents/linux-arm64-")+64]+fmt.Sprintf("-%d.gz", len(start))] = file
+			wrong[strings.Replace(name, "linux-arm64-", "linux-arm64-00", 1)[:len("linux-arm64-")+64]+fmt.Sprintf("-%d.gz", len(start))] = file
 		}
 	}
 	f.SetPrograms(wrong)

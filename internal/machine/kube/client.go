@@ -39,7 +39,7 @@ type Config struct {
 
 // A Client is a connection to one cluster.
 type Client struct {
-	Core      Core
+	objects   objects
 	REST      *rest.Config
 	Namespace string // namespace that the configuration selects
 	Server    string // address of the API server
@@ -78,18 +78,18 @@ func Connect(c Config) (*Client, error) {
 	if err != nil {
 		return fail(err)
 	}
-	core, err := newCore(conf)
+	objects, err := newObjects(conf)
 	if err != nil {
 		return fail(err)
 	}
-	return &Client{Core: core, REST: conf, Namespace: ns, Server: conf.Host}, nil
+	return &Client{objects: objects, REST: conf, Namespace: ns, Server: conf.Host}, nil
 }
 
 // Exec returns a Run for a container of a pod. If the container no longer runs, `gone` returns an error with the reason,
 // else nil. The Run returns the error of `gone` instead of the connection errors that the end of a pod causes.
 func (c *Client) Exec(ns, pod, container string, gone func(context.Context) error) remote.Run {
 	return func(ctx context.Context, args []string, s remote.Streams) (int, error) {
-		req := c.Core.rest.Post().Resource("pods").Namespace(ns).Name(pod).SubResource("exec").
+		req := c.objects.on("POST", "pods", ns).Name(pod).SubResource("exec").
 			VersionedParams(&corev1.PodExecOptions{Container: container, Command: args, Stdin: true, Stdout: true, Stderr: true}, parameters)
 		run, err := c.executor(req)
 		if err != nil {
@@ -217,8 +217,8 @@ func Plain(err error) error {
 func (c *Client) Nodes(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	list, err := c.Core.Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
+	var list corev1.NodeList
+	if err := c.objects.list(ctx, "nodes", "", metav1.ListOptions{}, &list); err != nil {
 		return nil, Refused("list nodes", c.Server, err)
 	}
 	var names []string
@@ -263,8 +263,8 @@ func withEvents(why string, events []event) string {
 
 // events returns the last three different warnings about an object, the newest last, or nil if they cannot be read.
 func (c *Client) events(ctx context.Context, ns, name string) []event {
-	list, err := c.Core.Events(ns).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
-	if err != nil {
+	var list corev1.EventList
+	if err := c.objects.list(ctx, "events", ns, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name}, &list); err != nil {
 		return nil
 	}
 	at := func(e corev1.Event) time.Time {

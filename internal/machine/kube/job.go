@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"iotax"
 )
@@ -102,15 +101,6 @@ func merged(a, b map[string]string) map[string]string {
 	return out
 }
 
-// batch returns a client of the API group batch, which contains the Jobs.
-func (c *Client) batch() (rest.Interface, error) {
-	client, err := groupClient(c.REST, "/apis", batchv1.SchemeGroupVersion)
-	if err != nil {
-		return nil, &iotax.Error{Op: "reach the cluster", On: c.Server, Err: err}
-	}
-	return client, nil
-}
-
 // Submit creates the Job, its ConfigMap and its Secret, which the Job owns. If that fails, it removes the Job. It
 // replaces an earlier Job of the same run that has ended.
 func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.ObjectMeta) (err error) {
@@ -118,12 +108,8 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 	defer cancel()
 	on := ns + "/" + j.Name()
 	job, plan, secret := j.Objects(meta)
-	batch, err := c.batch()
-	if err != nil {
-		return err
-	}
 	made := &batchv1.Job{}
-	create := func() error { return batch.Post().Namespace(ns).Resource("jobs").Body(job).Do(ctx).Into(made) }
+	create := func() error { return c.objects.create(ctx, "jobs", ns, job, made) }
 	err = create()
 	if apierrors.IsAlreadyExists(err) { // a resumed run; the store has the results of its earlier Job
 		before, lerr := c.Look(ctx, ns, j)
@@ -154,10 +140,10 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 	}
 	owner := []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: made.Name, UID: made.UID}}
 	plan.OwnerReferences, secret.OwnerReferences = owner, owner
-	if err := c.Core.rest.Post().Namespace(ns).Resource("configmaps").Body(plan).Do(ctx).Error(); err != nil {
+	if err := c.objects.create(ctx, "configmaps", ns, plan, &corev1.ConfigMap{}); err != nil {
 		return Refused("submit the plan of job", on, err)
 	}
-	if err := c.Core.rest.Post().Namespace(ns).Resource("secrets").Body(secret).Do(ctx).Error(); err != nil {
+	if err := c.objects.create(ctx, "secrets", ns, secret, &corev1.Secret{}); err != nil {
 		return Refused("submit the store's address of job", on, err)
 	}
 	return nil
@@ -167,12 +153,8 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 func (c *Client) removeOwn(ctx context.Context, ns string, job *batchv1.Job) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime+graceTime)
 	defer cancel()
-	batch, err := c.batch()
-	if err != nil {
-		return err
-	}
 	there := &batchv1.Job{}
-	err = batch.Get().Namespace(ns).Resource("jobs").Name(job.Name).Do(ctx).Into(there)
+	err := c.objects.get(ctx, "jobs", ns, job.Name, there)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && there.Annotations[annotation] != job.Annotations[annotation]:
 		return nil
@@ -188,12 +170,8 @@ func (c *Client) RemoveJob(ctx context.Context, ns, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime+graceTime)
 	defer cancel()
 	on := ns + "/" + name
-	batch, err := c.batch()
-	if err != nil {
-		return err
-	}
 	now := metav1.DeletePropagationBackground
-	err = batch.Delete().Namespace(ns).Resource("jobs").Name(name).Body(&metav1.DeleteOptions{PropagationPolicy: &now}).Do(ctx).Error()
+	err := c.objects.remove(ctx, "jobs", ns, name, metav1.DeleteOptions{PropagationPolicy: &now})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return Refused("remove job", on, err)
 	}
@@ -214,8 +192,8 @@ func (c *Client) RemoveJob(ctx context.Context, ns, name string) error {
 }
 
 func (c *Client) podsOf(ctx context.Context, ns, job string) ([]corev1.Pod, error) {
-	list, err := c.Core.Pods(ns).List(ctx, metav1.ListOptions{LabelSelector: nameLabel + "=" + job})
-	if err != nil {
+	var list corev1.PodList
+	if err := c.objects.list(ctx, "pods", ns, metav1.ListOptions{LabelSelector: nameLabel + "=" + job}, &list); err != nil {
 		return nil, Refused("look at the pods of job", ns+"/"+job, err)
 	}
 	return list.Items, nil
@@ -223,24 +201,16 @@ func (c *Client) podsOf(ctx context.Context, ns, job string) ([]corev1.Pod, erro
 
 // MakeJob creates a Job of one pod without retries. It returns the cluster's error unchanged.
 func (c *Client) MakeJob(ctx context.Context, ns string, meta metav1.ObjectMeta, spec corev1.PodSpec) error {
-	batch, err := c.batch()
-	if err != nil {
-		return err
-	}
 	never, kept := int32(0), int32(keptSeconds)
 	pod := metav1.ObjectMeta{Labels: meta.Labels, Annotations: meta.Annotations}
-	return batch.Post().Namespace(ns).Resource("jobs").Body(&batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{BackoffLimit: &never, TTLSecondsAfterFinished: &kept,
-		Template: corev1.PodTemplateSpec{ObjectMeta: pod, Spec: spec}}}).Do(ctx).Error()
+	return c.objects.create(ctx, "jobs", ns, &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{BackoffLimit: &never, TTLSecondsAfterFinished: &kept,
+		Template: corev1.PodTemplateSpec{ObjectMeta: pod, Spec: spec}}}, &batchv1.Job{})
 }
 
 // jobs lists the Jobs that MakeJob made.
 func (c *Client) jobs(ctx context.Context, ns string) ([]batchv1.Job, error) {
-	batch, err := c.batch()
-	if err != nil {
-		return nil, err
-	}
 	var list batchv1.JobList
-	err = batch.Get().Namespace(ns).Resource("jobs").VersionedParams(&metav1.ListOptions{LabelSelector: selector}, parameters).Do(ctx).Into(&list)
+	err := c.objects.list(ctx, "jobs", ns, metav1.ListOptions{LabelSelector: selector}, &list)
 	return list.Items, err
 }
 
@@ -281,12 +251,8 @@ func (c *Client) Look(ctx context.Context, ns string, j Job) (Progress, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	var p Progress
-	batch, err := c.batch()
-	if err != nil {
-		return p, err
-	}
 	job := &batchv1.Job{}
-	if err := batch.Get().Namespace(ns).Resource("jobs").Name(j.Name()).Do(ctx).Into(job); err != nil {
+	if err := c.objects.get(ctx, "jobs", ns, j.Name(), job); err != nil {
 		return p, Refused("look at job", ns+"/"+j.Name(), err)
 	}
 	p.labels = job.Labels

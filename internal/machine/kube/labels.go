@@ -48,8 +48,8 @@ func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, er
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	where := "k8s://" + strings.TrimPrefix(strings.TrimPrefix(c.Server, "https://"), "http://") + "/" + ns
-	pods, err := c.Core.Pods(ns).List(ctx, metav1.ListOptions{LabelSelector: selector})
-	if err != nil {
+	var pods corev1.PodList
+	if err := c.objects.list(ctx, "pods", ns, metav1.ListOptions{LabelSelector: selector}, &pods); err != nil {
 		return nil, Refused("look for leftovers", where, err)
 	}
 	unborn, err := c.jobs(ctx, ns)
@@ -87,8 +87,8 @@ func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, er
 			return c.RemoveJob(ctx, ns, j.Name)
 		}))
 	}
-	claims, err := c.Core.PersistentVolumeClaims(ns).List(ctx, metav1.ListOptions{LabelSelector: selector})
-	if err != nil {
+	var claims corev1.PersistentVolumeClaimList
+	if err := c.objects.list(ctx, "persistentvolumeclaims", ns, metav1.ListOptions{LabelSelector: selector}, &claims); err != nil {
 		return items, Refused("look for leftovers", where, err)
 	}
 	for _, v := range claims.Items {
@@ -109,8 +109,8 @@ func (c *Client) Around(ctx context.Context, node string) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	f := map[string]string{}
-	n, err := c.Core.Nodes().Get(ctx, node, metav1.GetOptions{})
-	if err != nil {
+	var n corev1.Node
+	if err := c.objects.get(ctx, "nodes", "", node, &n); err != nil {
 		f["node.version"] = unreadable(err)
 		return f
 	}
@@ -138,7 +138,8 @@ func unreadable(err error) string {
 func (c *Client) CheckClaim(ctx context.Context, ns, name string, device bool) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	claim, err := c.Core.PersistentVolumeClaims(ns).Get(ctx, name, metav1.GetOptions{})
+	var claim corev1.PersistentVolumeClaim
+	err := c.objects.get(ctx, "persistentvolumeclaims", ns, name, &claim)
 	what, hint := "it has a file system, and is not a raw device", "leave mode: block out"
 	switch raw := err == nil && claim.Spec.VolumeMode != nil && *claim.Spec.VolumeMode == corev1.PersistentVolumeBlock; {
 	case apierrors.IsForbidden(err) || err == nil && raw == device:
@@ -156,8 +157,8 @@ func (c *Client) ClaimFacts(ctx context.Context, ns, name string) map[string]str
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	f := map[string]string{}
-	claim, err := c.Core.PersistentVolumeClaims(ns).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
+	var claim corev1.PersistentVolumeClaim
+	if err := c.objects.get(ctx, "persistentvolumeclaims", ns, name, &claim); err != nil {
 		f["claim"] = unreadable(err)
 		return f
 	}
@@ -171,8 +172,8 @@ func (c *Client) ClaimFacts(ctx context.Context, ns, name string) map[string]str
 	if by := claim.Annotations["volume.kubernetes.io/storage-provisioner"]; by != "" {
 		f["claim.provisioner"] = by
 	}
-	v, err := c.Core.PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
-	if err != nil {
+	var v corev1.PersistentVolume
+	if err := c.objects.get(ctx, "persistentvolumes", "", claim.Spec.VolumeName, &v); err != nil {
 		f[iotax.FactClaimType] = unreadable(err)
 		return f
 	}

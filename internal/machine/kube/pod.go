@@ -82,7 +82,8 @@ const unschedulable = "no node takes it"
 func (c *Client) get(ctx context.Context, ns, name string) (*corev1.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	return c.Core.Pods(ns).Get(ctx, name, metav1.GetOptions{})
+	p := &corev1.Pod{}
+	return p, c.objects.get(ctx, "pods", ns, name, p)
 }
 
 // trouble returns the reason why a pod does not run: `late` if the pod may still start, `fatal` if it cannot. For a
@@ -192,18 +193,23 @@ func (c *Client) Gone(ctx context.Context, ns, name, container, began string) er
 // Began returns an id that differs between starts of a container.
 func Began(s corev1.ContainerStatus) string { return s.ContainerID }
 
+// MakePod creates a pod. It returns the cluster's error unchanged.
+func (c *Client) MakePod(ctx context.Context, ns string, meta metav1.ObjectMeta, spec corev1.PodSpec) error {
+	return c.objects.create(ctx, "pods", ns, &corev1.Pod{ObjectMeta: meta, Spec: spec}, &corev1.Pod{})
+}
+
 // Remove deletes a pod and waits until it is gone.
 func (c *Client) Remove(ctx context.Context, ns, name string) error {
 	grace := int64(1) // in seconds; the pod's main process only sleeps and has nothing to save
-	err := c.Core.Pods(ns).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
+	err := c.objects.remove(ctx, "pods", ns, name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
 	return gone(ctx, ns, name, "pod", "pod", err, func() error { _, err := c.get(ctx, ns, name); return err })
 }
 
 // RemoveClaim deletes a claim and waits until it is gone.
 func (c *Client) RemoveClaim(ctx context.Context, ns, name string) error {
-	claims := c.Core.PersistentVolumeClaims(ns)
-	err := claims.Delete(ctx, name, metav1.DeleteOptions{})
-	return gone(ctx, ns, name, "claim", "pvc", err, func() error { _, err := claims.Get(ctx, name, metav1.GetOptions{}); return err })
+	const kind = "persistentvolumeclaims"
+	err := c.objects.remove(ctx, kind, ns, name, metav1.DeleteOptions{})
+	return gone(ctx, ns, name, "claim", "pvc", err, func() error { return c.objects.get(ctx, kind, ns, name, &corev1.PersistentVolumeClaim{}) })
 }
 
 // gone waits until `get` returns NotFound. err is the error of the deletion.

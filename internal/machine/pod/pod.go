@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"iotax"
 	"iotax/internal/leftover"
@@ -233,7 +232,7 @@ func (p *pod) create(ctx context.Context, s *Spec, o kind.Options) error {
 		err = p.api.MakeJob(ctx, p.ns, meta, spec)
 	} else {
 		o.Logf("Kubernetes starts the pod %s/%s of %s", p.ns, p.name, s.Image)
-		_, err = p.api.Core.Pods(p.ns).Create(ctx, &corev1.Pod{ObjectMeta: meta, Spec: spec}, metav1.CreateOptions{})
+		err = p.api.MakePod(ctx, p.ns, meta, spec)
 	}
 	if err != nil {
 		p.ours = !kube.NotMade(err)
