@@ -174,7 +174,7 @@ func (b *board) line(now time.Time, width int) string {
 	ran := now.Sub(b.begun)
 	const cells = 11
 	full := min(cells-1, cells*r.round/max(1, r.rounds))
-	s := "[" + format.Pad(strings.Repeat("=", full)+">", cells) + fmt.Sprintf("] round %d/%d · ", min(r.round+1, r.rounds), r.rounds)
+	s := "[" + format.Pad(strings.Repeat("=", full)+">", cells) + "] " + roundOf(min(r.round+1, r.rounds), r.rounds) + " · "
 	left := b.remaining(ran)
 	if left != "" {
 		left = " · " + left

@@ -85,7 +85,7 @@ func (p *Progress) Event(e run.Event) {
 	case run.Finished:
 		switch {
 		case !p.Live && p.level == Verbose:
-			p.Line(fmt.Sprintf("%s  round %d/%d  %s  %s: %s", terminal.Elapsed(e.Elapsed), e.Round+1, e.Rounds, e.Workload, e.Target, outcome(e.Trial, e.Metric)))
+			p.Line(fmt.Sprintf("%s  %s  %s  %s: %s", terminal.Elapsed(e.Elapsed), roundOf(e.Round+1, e.Rounds), e.Workload, e.Target, outcome(e.Trial, e.Metric)))
 		case e.Trial.Err != "" || e.Trial.Discarded != "":
 			p.Line(e.Trial.Cell() + ": " + outcome(e.Trial, e.Metric))
 		default:
@@ -119,9 +119,12 @@ func (p *Progress) finishedRound(e run.Event) string {
 	if left := e.Left.Round(time.Second); left > 0 {
 		how = append(how, p.board.atMost()+terminal.Elapsed(left)+" left")
 	}
-	s := fmt.Sprintf("%s  round %d/%d  %s", terminal.Elapsed(e.Elapsed), round, e.Rounds, e.Workload)
+	s := fmt.Sprintf("%s  %s  %s", terminal.Elapsed(e.Elapsed), roundOf(round, e.Rounds), e.Workload)
 	return strings.TrimSpace(s + "  " + strings.Join(how, ", "))
 }
+
+// roundOf returns "round 2/6". A workload may need a round more than planned, because trials were discarded.
+func roundOf(round, planned int) string { return fmt.Sprintf("round %d/%d", round, max(round, planned)) }
 
 // Line prints a permanent line above the board, unless the level is Quiet.
 func (p *Progress) Line(s string) {

@@ -230,10 +230,10 @@ func TestProgressElsewhere(t *testing.T) {
 	}
 	var again bytes.Buffer
 	p := New(&again, Normal, false, 80)
-	for _, counted := range []int{0, 1, 1, 2} {
+	for _, counted := range []int{0, 1, 1, 2, 3} {
 		p.Event(run.Event{Kind: run.RoundDone, Workload: "w", Round: counted, Rounds: 2, Elapsed: 12 * time.Second, Trial: boardTrial("a", "w", 1)})
 	}
-	if got, want := again.String(), "12s  round 1/2  w  does not count\n12s  round 1/2  w\n12s  round 2/2  w  does not count\n12s  round 2/2  w\n"; got != want {
+	if got, want := again.String(), "12s  round 1/2  w  does not count\n12s  round 1/2  w\n12s  round 2/2  w  does not count\n12s  round 2/2  w\n12s  round 3/3  w\n"; got != want {
 		t.Errorf("rounds that do not count: %q, want %q", got, want)
 	}
 	var verbose bytes.Buffer
