@@ -44,7 +44,7 @@ agents:
 	for system in $(SYSTEMS); do \
 		name=$$(echo $$system | tr / -); at=$(AGENTS)/$$name; \
 		GOOS=$${system%/*} GOARCH=$${system#*/} $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $$at ./cmd/iotax-agent || exit 1; \
-		gzip -9nc $$at >$$at-$$(sha256sum <$$at | cut -c1-64)-$$(($$(wc -c <$$at))).gz && rm $$at || exit 1; \
+		gzip -nc $$at >$$at-$$(sha256sum <$$at | cut -c1-64)-$$(($$(wc -c <$$at))).gz && rm $$at || exit 1; \
 	done
 
 # make test runs the tests that take a few seconds each, in about ten minutes. make test-all runs all, and looks for races,
