@@ -314,11 +314,33 @@ const (
 	Volatile     Durability = "volatile"      // memory (tmpfs, ramfs, null engine)
 )
 
-// Weakest returns the weakest of the classes. It ignores unknown classes ("").
+// unknown begins the classes of UnknownDurability.
+const unknown Durability = "unknown: "
+
+// UnknownDurability returns the class of places for which no guarantee is known, because file systems of this type may
+// or may not pass a flush on.
+func UnknownDurability(filesystem string) Durability { return unknown + Durability(filesystem) }
+
+// Known reports whether the class states a guarantee.
+func (d Durability) Known() bool { return d != "" && !strings.HasPrefix(string(d), string(unknown)) }
+
+// Unlike returns "" if places of the two classes can be ranked against each other, or if one class was not recorded.
+// Otherwise, it returns "is not", or "may not be" if one guarantee is unknown.
+func (d Durability) Unlike(o Durability) string {
+	switch {
+	case d == o || d == "" || o == "":
+		return ""
+	case d.Known() && o.Known():
+		return "is not"
+	}
+	return "may not be"
+}
+
+// Weakest returns the weakest of the classes. It ignores classes that were not recorded ("").
 func Weakest(classes ...Durability) Durability {
-	for _, d := range []Durability{Volatile, FlushIgnored, DriveCache, Durable} {
-		if slices.Contains(classes, d) {
-			return d
+	for _, d := range []Durability{Volatile, FlushIgnored, unknown, DriveCache, Durable} {
+		if i := slices.IndexFunc(classes, func(c Durability) bool { return c == d || d == unknown && c != "" && !c.Known() }); i >= 0 {
+			return classes[i]
 		}
 	}
 	return ""

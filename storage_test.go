@@ -27,3 +27,24 @@ func TestStorage(t *testing.T) {
 		}
 	}
 }
+
+func TestDurabilityClasses(t *testing.T) {
+	fuse, other := UnknownDurability("fuse"), UnknownDurability("fuse.mergerfs")
+	for _, x := range []struct{ a, b, weakest Durability }{
+		{Volatile, fuse, Volatile}, {FlushIgnored, fuse, FlushIgnored}, {fuse, DriveCache, fuse}, {fuse, Durable, fuse}, {DriveCache, Durable, DriveCache}, {"", fuse, fuse}, {"", Durable, Durable},
+	} {
+		if got := [2]Durability{Weakest(x.a, x.b), Weakest(x.b, x.a)}; got != [2]Durability{x.weakest, x.weakest} {
+			t.Errorf("Weakest(%q, %q) = %q", x.a, x.b, got)
+		}
+	}
+	for _, x := range []struct {
+		a, b Durability
+		want string
+	}{
+		{Durable, Durable, ""}, {Durable, Volatile, "is not"}, {Durable, "", ""}, {fuse, "", ""}, {fuse, Durable, "may not be"}, {fuse, other, "may not be"}, {fuse, fuse, ""},
+	} {
+		if got := [2]string{x.a.Unlike(x.b), x.b.Unlike(x.a)}; got != [2]string{x.want, x.want} {
+			t.Errorf("%q.Unlike(%q) = %q", x.a, x.b, got)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,8 @@ type Mount struct {
 	Type    string // type of the file system
 	Source  string
 	Options []string // options of the mount point, then further options of the file system
+
+	upper *Mount // mount of an overlay's upper directory, if it is visible
 }
 
 // ParseMounts parses a mountinfo. It skips lines that it cannot parse.
@@ -70,6 +73,16 @@ func (m Mount) ReadOnly() bool {
 // MountOf returns the mount of an absolute path: the one with the longest mount point at or above the path. If several
 // mounts have this mount point, it returns the last one, which hides the others.
 func MountOf(ms []Mount, p string) (Mount, bool) {
+	m, found := mountOf(ms, p)
+	if m.Type == "overlay" {
+		if u, ok := upper(ms, m); ok {
+			m.upper = &u
+		}
+	}
+	return m, found
+}
+
+func mountOf(ms []Mount, p string) (Mount, bool) {
 	var best Mount
 	found := false
 	for _, m := range ms {
@@ -80,7 +93,16 @@ func MountOf(ms []Mount, p string) (Mount, bool) {
 	return best, found
 }
 
-// Durability returns the guarantee of an acknowledged flush on the file system.
+// flushingFUSE lists the types of FUSE file systems whose flushes reach the server. Others may not implement fsync(2), may
+// have an option that ignores it, or pass it on to a file system that the mount does not show. The type fuseblk is not
+// in doubt: ntfs-3g and exfat-fuse flush their block device.
+var flushingFUSE = []string{
+	"fuse.sshfs",                                    // sends fsync@openssh.com, which OpenSSH implements since version 6.5
+	"fuse.glusterfs", "fuse.ceph", "fuse.ceph-fuse", // as the clients in the kernel do
+}
+
+// Durability returns the guarantee of an acknowledged flush on the file system. For an overlay, it is that of the file
+// system of the upper directory.
 func (m Mount) Durability() iotax.Durability {
 	switch m.Type {
 	case "tmpfs", "ramfs", "rootfs":
@@ -101,6 +123,10 @@ func (m Mount) Durability() iotax.Durability {
 		return iotax.FlushIgnored
 	case m.Type == "overlay" && volatile: // the kernel then ignores every sync
 		return iotax.FlushIgnored
+	case m.upper != nil:
+		return m.upper.Durability()
+	case (m.Type == "fuse" || strings.HasPrefix(m.Type, "fuse.")) && !slices.Contains(flushingFUSE, m.Type):
+		return iotax.UnknownDurability(m.Type)
 	}
 	return iotax.Durable
 }
@@ -266,7 +292,7 @@ func upper(ms []Mount, overlay Mount) (Mount, bool) {
 	if !path.IsAbs(dir) {
 		return Mount{}, false
 	}
-	m, ok := MountOf(ms, dir)
+	m, ok := mountOf(ms, dir)
 	return m, ok && m.Type != "overlay"
 }
 

@@ -121,11 +121,10 @@ func common(rows []*Row) [][]Dot {
 // hopVerdict judges one hop. It does not apply Holm's adjustment, because a waterfall only locates a loss that the
 // table has already judged.
 func (b *builder) hopVerdict(h Hop, from, to *Row) stat.Verdict {
-	x, y := b.Target(from.Target).Durability, b.Target(to.Target).Durability
 	switch {
 	case b.Invalid(from) || b.Invalid(to):
 		return stat.NotComparable
-	case x != y && x != "" && y != "":
+	case b.Target(from.Target).Durability.Unlike(b.Target(to.Target).Durability) != "":
 		return stat.NotRanked
 	}
 	return stat.Judge(h.Ratio, b.Margin)

@@ -617,9 +617,10 @@ func (b *builder) spreadBaseline(s *Section) {
 			continue
 		}
 		bd := b.Target(base.Target).Durability
-		if d := b.Target(r.Target).Durability; d != bd && d != "" && bd != "" {
+		d := b.Target(r.Target).Durability
+		if not := d.Unlike(bd); not != "" {
 			r.Verdict = stat.NotRanked
-			b.note(r, rules.DurabilityDiffers.Found(iotax.AboutTarget(r.Target), "what a flush promises here (%s) is not what it promises on %s (%s)", d, base.Target, bd), Item{Cells: []Cell{{Target: r.Target}}})
+			b.note(r, rules.DurabilityDiffers.Found(iotax.AboutTarget(r.Target), "what a flush promises here (%s) %s what it promises on %s (%s)", d, not, base.Target, bd), Item{Cells: []Cell{{Target: r.Target}}})
 		}
 		if b.Invalid(base) || b.Invalid(r) {
 			r.Verdict = stat.NotComparable

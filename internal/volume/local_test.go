@@ -603,10 +603,22 @@ func TestDurability(t *testing.T) {
 		"rw - ext4 /dev/zram0 rw":                                 iotax.Volatile,
 		"rw - ext4 /dev/ram1 rw":                                  iotax.Volatile,
 		"rw - 9p rams rw,trans=virtio":                            iotax.Durable,
+		"rw - virtiofs share rw":                                  iotax.Durable,
+		"rw - fuseblk /dev/sda1 rw,user_id=0":                     iotax.Durable, // ntfs-3g
+		"rw - fuse.sshfs me@h:/x rw,user_id=0":                    iotax.Durable,
+		"rw - fuse /src rw,user_id=0":                             "unknown: fuse", // bindfs 1.14
+		"rw - fuse.mergerfs a:b rw,user_id=0":                     "unknown: fuse.mergerfs",
+		"rw - fuse.rclone remote: rw,user_id=0":                   "unknown: fuse.rclone",
+		"rw - overlay overlay rw,upperdir=/memory/u":              iotax.Volatile,
+		"rw - overlay overlay rw,upperdir=/fuse/u":                "unknown: fuse",
+		"rw - overlay overlay rw,upperdir=/u,volatile":            iotax.FlushIgnored,
+		"rw - overlay overlay rw,upperdir=/x/u":                   iotax.Durable, // a path of a container's host
+		"rw - overlay overlay ro,lowerdir=/memory/l":              iotax.Durable, // nothing is written
 	} {
-		ms := probe.ParseMounts("22 1 254:1 / / " + line + "\n")
-		if len(ms) != 1 || ms[0].Durability() != want {
-			t.Errorf("%s: %+v, want %s", line, ms, want)
+		ms := probe.ParseMounts("20 1 0:20 / /memory rw - tmpfs tmpfs rw\n21 1 0:21 / /fuse rw - fuse /src rw\n22 1 254:1 / /x " + line + "\n")
+		m, ok := probe.MountOf(ms, "/x/dir")
+		if !ok || m.Durability() != want {
+			t.Errorf("%s: %s, want %s", line, m.Durability(), want)
 		}
 	}
 }

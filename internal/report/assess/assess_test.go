@@ -355,6 +355,11 @@ func sentenceCases() map[string]assessCase {
 			change: func(r *iotax.Run, _ []*iotax.Trial) {
 				r.Targets[0].Durability, r.Targets[1].Durability, r.Targets[2].Durability = iotax.Volatile, iotax.Volatile, iotax.Durable
 			}},
+		"durable, unknown reference": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since its flushes reach the device, and those of disk may not: b.",
+			change: func(r *iotax.Run, _ []*iotax.Trial) {
+				r.Targets[0].Durability, r.Targets[1].Durability, r.Targets[2].Durability = iotax.UnknownDurability("fuse"), iotax.UnknownDurability("fuse"), iotax.Durable
+			}},
+		"unknown flushes": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since its flushes may not reach the device: b.", change: durability(iotax.UnknownDurability("fuse.bindfs"))},
 		"another promise": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since a flush promises something else there: b.", change: durability("later")},
 		"alike":           {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, change: durability(iotax.Durable)},
 		"noise":           {cells: []reporttest.CellSpec{disk, loss, noisy("b", .3)}, kind: SaysNoise, want: "Noisy, trials vary by 10 % or more: b / 4k read ("},

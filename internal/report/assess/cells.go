@@ -47,6 +47,7 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 		rest = fmt.Sprintf(" (%d more cannot be judged)", n)
 	}
 	out.Kind = SaysNothing
+	not := ""
 	noisy, few := counts[stat.Inconclusive], counts[stat.TooFew]
 	switch {
 	case len(a.Trials) == 0:
@@ -98,10 +99,8 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 		out.Text += rest
 	case judged > 0:
 		out.Kind, out.Text = SaysUnsure, a.undecided(cells, judged, noisy, few)+rest
-	case counts[stat.NotRanked] > 0 && slices.ContainsFunc(cells, func(c assessed) bool {
-		return c.r.Against != "" && a.Target(c.r.Target).Durability != a.Target(c.r.Against).Durability
-	}):
-		out.Text = fmt.Sprintf("No target can be ranked against %s: a flush does not promise the same there", base)
+	case counts[stat.NotRanked] > 0 && slices.ContainsFunc(cells, func(c assessed) bool { not = cmp.Or(not, a.unlikeDurability(c)); return not != "" }):
+		out.Text = fmt.Sprintf("No target can be ranked against %s: what a flush promises there %s the same", base, not)
 	case counts[stat.NotRanked] > 0:
 		out.Text = fmt.Sprintf("No target can be ranked against %s: see the notes", base)
 	default:
@@ -397,6 +396,14 @@ func (a *assessing) unsure(cells []assessed) {
 	a.say(s)
 }
 
+// unlikeDurability returns the result of Durability.Unlike for the target of c and the target it is compared with.
+func (a *assessing) unlikeDurability(c assessed) string {
+	if c.r.Against == "" {
+		return ""
+	}
+	return a.Target(c.r.Target).Durability.Unlike(a.Target(c.r.Against).Durability)
+}
+
 // unlike adds sentences about the targets that are not ranked because their durability differs from that of the target
 // they are compared with. Targets with the same durability and comparison target share a sentence.
 func (a *assessing) unlike(cells []assessed) {
@@ -406,7 +413,7 @@ func (a *assessing) unlike(cells []assessed) {
 	}
 	of := func(c assessed) (kind, bool) {
 		k := kind{a.Target(c.r.Target).Durability, c.r.Against}
-		return k, c.r.Verdict == stat.NotRanked && k.against != "" && a.Target(k.against).Durability != k.durability
+		return k, c.r.Verdict == stat.NotRanked && a.unlikeDurability(c) != ""
 	}
 	for _, group := range grouped(cells, of) {
 		k, _ := of(group[0])
@@ -422,7 +429,13 @@ func (a *assessing) unlike(cells []assessed) {
 			iotax.Volatile: "it is memory", iotax.Durable: "its flushes reach the device",
 		}[k.durability]
 		if k.durability == iotax.Durable {
-			what += ", and those of " + k.against + " do not"
+			not := " do not"
+			if !a.Target(k.against).Durability.Known() {
+				not = " may not"
+			}
+			what += ", and those of " + k.against + not
+		} else if !k.durability.Known() {
+			what = "its flushes may not reach the device"
 		}
 		what = cmp.Or(what, "a flush promises something else there")
 		s.Causes = []Cause{{rules.DurabilityDiffers.ID, what}}

@@ -106,7 +106,11 @@ func answerCases() map[string]assessCase {
 				}
 			}
 		}, want: "No difference found yet against disk. It is too noisy (1 more cannot be judged)."},
-		"not ranked": {cells: []reporttest.CellSpec{disk, loss}, change: volatile, want: "No target can be ranked against disk: a flush does not promise the same there."},
+		"not ranked": {cells: []reporttest.CellSpec{disk, loss}, change: volatile, want: "No target can be ranked against disk: what a flush promises there is not the same."},
+		"unknown flushes": {cells: []reporttest.CellSpec{disk, loss}, change: targets(func(ts []iotax.TargetInfo) []iotax.TargetInfo {
+			ts[1].Durability = iotax.UnknownDurability("fuse")
+			return ts
+		}), want: "No target can be ranked against disk: what a flush promises there may not be the same."},
 		"without a direction": {cells: []reporttest.CellSpec{disk, loss}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {
 				for i := range t.Values {
@@ -189,10 +193,12 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"No difference found yet against %s. Of %d comparisons %d are too noisy, and %d have too few %s", "answer/unsure and few", "answer/few"},
 	{" (%d more cannot be judged)", "answer/same, one invalid", "answer/same"},
 	{"No target can be ranked against %s: see the notes", "answer/without a direction", "answer/not ranked"},
-	{"No target can be ranked against %s: a flush does not promise the same there", "answer/not ranked", "answer/without a direction"},
+	{"No target can be ranked against %s: what a flush promises there %s the same", "answer/not ranked", "answer/without a direction"},
 	{"Nothing was measured, every trial failed: ", "answer/all failed", "answer/no trials"},
 	{", and those of ", "sentence/durable", "sentence/unlike"},
 	{" do not", "sentence/durable", "sentence/unlike"},
+	{" may not", "sentence/durable, unknown reference", "sentence/durable"},
+	{"its flushes may not reach the device", "sentence/unknown flushes", "sentence/durable"},
 	{"No target could be compared with %s: see the notes", "answer/not opened", "answer/alone"},
 
 	{"Invalid: %s: %s.", "sentence/invalid", "sentence/only a warning"},

@@ -255,8 +255,8 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 		}
 	}
 	ta, tb := c.A.Target(k.Target), c.B.Target(k.Target)
-	if da, db := ta.Durability, tb.Durability; da != db && da != "" && db != "" {
-		refuse(stat.NotRanked, rules.DurabilityDiffers.Found(iotax.AboutTarget(k.Target), "what a flush promises in %s (%s) is not what it promised in A (%s)", c.Letter, db, da))
+	if not := tb.Durability.Unlike(ta.Durability); not != "" {
+		refuse(stat.NotRanked, rules.DurabilityDiffers.Found(iotax.AboutTarget(k.Target), "what a flush promises in %s (%s) %s what it promised in A (%s)", c.Letter, tb.Durability, not, ta.Durability))
 	}
 	if ea, eb := ta.Emulated(), tb.Emulated(); ea != eb {
 		name := map[bool]string{true: "emulated (QEMU TCG)", false: "not emulated"}
