@@ -154,6 +154,11 @@ func makeOwn(_ context.Context, o ownDir) (id string, err error) {
 			return "", distrusted(useDir, base, err)
 		}
 	}
+	root, err := o.parent() // fails if removeOwn could not open base
+	if err != nil {
+		return "", failed(useDir, base, err)
+	}
+	defer root.Close()
 	if err := os.Mkdir(o.Path, 0o700); err != nil {
 		return "", failed(useDir, base, err)
 	}
@@ -347,11 +352,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	}
 	o := newOwnDir(base)
 	o.Above, o.Trust = made, d.users && !alone(m)
-	d.attached.push(func(ctx context.Context) error {
-		_, err := on(ctx, slow, removeDir.On, m, o)
-		return left("remove", o.Path, m, err)
-	})
-	id, err := on(ctx, quick, makeDir.On, m, o)
+	id, err := d.ownDir(ctx, m, o)
 	if err != nil {
 		return none, err
 	}

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -458,6 +459,30 @@ func TestDirOnOverlay(t *testing.T) {
 	}
 	if err := v.Detach(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// If iotax may not open the parent directory, it makes nothing there, and Detach has nothing to report.
+func TestDirUnreadable(t *testing.T) {
+	dir := usersDir(t)
+	m := plainUser{Machine: here, cache: dir}
+	for _, mode := range []os.FileMode{0o700, 0o711, os.ModeSticky | 0o733, 0o755} {
+		parent := filepath.Join(dir, fmt.Sprintf("%o", mode.Perm()))
+		if err := errors.Join(os.Mkdir(parent, 0o700), os.Chmod(parent, mode)); err != nil {
+			t.Fatal(err)
+		}
+		v, err := prepare(t, "dir", &DirSpec{Path: parent}, Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = v.Attach(t.Context(), m)
+		wantError(t, err, "permission denied", "use another directory")
+		if err := v.Detach(t.Context()); err != nil {
+			t.Errorf("%v: %v", mode, err)
+		}
+		if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
+			t.Errorf("%v: left %v, %v", mode, left, err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package volume
 import (
 	"context"
 	"errors"
+	"io/fs"
 
 	"iotax"
 )
@@ -37,6 +38,25 @@ func (l *life) Detach(ctx context.Context) error { return l.attached.run(ctx) }
 
 func (l *life) Close(ctx context.Context) error {
 	return errors.Join(l.attached.run(ctx), l.made.run(ctx))
+}
+
+// ownDir calls makeDir on m, and pushes the removal of o even if makeDir fails, because the answer may have been lost.
+func (l *life) ownDir(ctx context.Context, m iotax.Machine, o ownDir) (id string, err error) {
+	create, remove := makeDir.On, removeDir.On
+	if o.Root {
+		create, remove = makeDir.AsRoot, removeDir.AsRoot
+	}
+	made := false
+	l.attached.push(func(ctx context.Context) error {
+		_, err := on(ctx, slow, remove, m, o)
+		if !made && errors.Is(err, fs.ErrPermission) {
+			return nil // makeDir could not open the parent, either
+		}
+		return left("remove", o.Path, m, err)
+	})
+	id, err = on(ctx, quick, create, m, o)
+	made = err == nil
+	return id, err
 }
 
 // dirOn makes a directory for the workloads' files inside the directory `point` of m.

@@ -114,11 +114,7 @@ func unmountHere(ctx context.Context, x mounting) (lazily string, err error) {
 func (l *life) rootDir(ctx context.Context, m iotax.Machine, base string) (string, error) {
 	o := newOwnDir(base)
 	o.Root = true
-	l.attached.push(func(ctx context.Context) error {
-		_, err := on(ctx, slow, removeDir.AsRoot, m, o)
-		return left("remove", o.Path, m, err)
-	})
-	_, err := on(ctx, quick, makeDir.AsRoot, m, o)
+	_, err := l.ownDir(ctx, m, o)
 	return o.Path, err
 }
 
