@@ -18,7 +18,7 @@ var floors = map[string]string{
 	"plan/schedule":      "plan plan/syntax stat",
 	"expect":             "iotax plan/syntax stat",
 	"plan/schema":        "plan plan/bind plan/syntax",
-	"leftover":           "iotax agent leftover/proctable",
+	"leftover":           "iotax agent guard leftover/proctable",
 	"leftover/proctable": "",
 	"suite":              "",
 	"fio":                "iotax",

@@ -323,7 +323,7 @@ func beginWork(id string) (dir string, err error) {
 		dir, err = leftover.MkdirTemp("")
 	}
 	if err != nil {
-		return "", &iotax.Error{Op: "make working directory", On: os.TempDir(), Err: err, Hint: "set TMPDIR to a directory that can be written"}
+		return "", &iotax.Error{Op: "make working directory", On: os.TempDir(), Err: err, Hint: "set TMPDIR to a directory that can be written and that no other user can replace, such as /tmp"}
 	}
 	return dir, nil
 }

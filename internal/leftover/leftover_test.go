@@ -389,6 +389,31 @@ func TestRemoveKeepsNotes(t *testing.T) {
 	}
 }
 
+// Root does not make a working directory where another user could replace it: Remove would remove the files of the
+// replacement.
+func TestMkdirTempOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to make a directory of another user")
+	}
+	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(os.Symlink(dir, link), os.Chown(dir, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []string{dir, link} {
+		made, err := MkdirTemp(in)
+		if err == nil || !strings.Contains(err.Error(), dir+": user 65534 owns it") {
+			t.Errorf("%s: made %q, %v", in, made, err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	t.Setenv(iotax.AloneVariable, "1")
+	if _, err := MkdirTemp(dir); err != nil {
+		t.Error(err)
+	}
+}
+
 // If a part of a directory cannot be removed, the marker stays, so that clean finds the rest.
 func TestMarkerIsRemovedLast(t *testing.T) {
 	dir := t.TempDir()

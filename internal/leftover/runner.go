@@ -3,6 +3,7 @@
 package leftover
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"iotax"
+	"iotax/internal/guard"
 	"iotax/internal/leftover/proctable"
 )
 
@@ -186,20 +189,22 @@ func Mark(dir string) error {
 
 // MkdirTemp creates a directory of a run, as os.MkdirTemp does. Its name starts with iotax-, and it contains the
 // marker. Its path is absolute and has no links, like the paths in the kernel's list of mounts, even if TMPDIR is
-// relative or a link.
+// relative or a link. Root makes no directory that another user could replace, unless iotax.AloneVariable is set.
 func MkdirTemp(in string) (string, error) {
+	in, err := filepath.Abs(cmp.Or(in, os.TempDir()))
+	if err == nil {
+		in, err = filepath.EvalSymlinks(in)
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := guard.Distrust(in); err != nil && os.Getenv(iotax.AloneVariable) == "" {
+		return "", fmt.Errorf("another user could redirect what root writes there: %w", err)
+	}
 	dir, err := os.MkdirTemp(in, "iotax-")
 	if err != nil {
 		return "", err
 	}
-	whole, err := filepath.Abs(dir)
-	if err == nil {
-		whole, err = filepath.EvalSymlinks(whole)
-	}
-	if err != nil {
-		return "", errors.Join(err, os.RemoveAll(dir))
-	}
-	dir = whole
 	if err := Mark(dir); err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir))
 	}
