@@ -70,6 +70,18 @@ func (m Mount) ReadOnly() bool {
 	return ro
 }
 
+// number returns the number of the device that the mount names, or "" if it names none. A container may show the device
+// under the name of another.
+func (m Mount) number() string {
+	switch {
+	case !strings.HasPrefix(m.Device, "0:"):
+		return m.Device
+	case filepath.IsAbs(m.Source): // btrfs has an anonymous device number
+		return deviceNumber(m.Source)
+	}
+	return ""
+}
+
 // MountOf returns the mount of an absolute path: the one with the longest mount point at or above the path. If several
 // mounts have this mount point, it returns the last one, which hides the others.
 func MountOf(ms []Mount, p string) (Mount, bool) {
@@ -208,13 +220,12 @@ func (fs system) place(p string) (map[string]string, error) {
 	if p, err = filepath.EvalSymlinks(p); err != nil {
 		return nil, err
 	}
-	st, err := os.Stat(p)
-	if err != nil {
+	if _, err := os.Stat(p); err != nil {
 		return nil, err
 	}
 	facts := map[string]string{}
-	if isBlock(st) {
-		fs.device(facts, fs.byNode(p))
+	if number := deviceNumber(p); number != "" {
+		fs.device(facts, fs.byNumber(number))
 		return facts, nil
 	}
 	ms := ParseMounts(fs.read(fs.proc, "self/mountinfo"))
@@ -227,26 +238,12 @@ func (fs system) place(p string) (map[string]string, error) {
 	set(facts, iotax.FactFilesystemMount, mount.Point)
 	set(facts, iotax.FactFilesystemOptions, strings.Join(mount.Options, ","))
 	set(facts, iotax.FactFilesystemUnmounted, unmounted(fs.read("/etc/fstab"), p, mount.Point))
-	if mount.Type == "overlay" {
-		mount, ok = upper(ms, mount)
-		if !ok {
-			return facts, nil
-		}
+	if mount.upper != nil {
+		mount = *mount.upper
 		set(facts, "filesystem.upper", mount.Type)
 	}
-	if !strings.HasPrefix(mount.Device, "0:") {
-		fs.device(facts, fs.byNumber(mount.Device))
-	} else if source, err := filepath.EvalSymlinks(mount.Source); err == nil && filepath.IsAbs(source) {
-		// The device number is anonymous, as on btrfs. Use the source instead.
-		if st, err := os.Stat(source); err == nil && isBlock(st) {
-			fs.device(facts, fs.byNode(source))
-		}
-	}
+	fs.device(facts, fs.byNumber(mount.number()))
 	return facts, nil
-}
-
-func isBlock(st os.FileInfo) bool {
-	return st.Mode()&os.ModeDevice != 0 && st.Mode()&os.ModeCharDevice == 0
 }
 
 // read returns the text of a file, or "" if it cannot be read.
@@ -257,6 +254,9 @@ func (system) read(path ...string) string {
 
 // byNumber returns the name of the device with a number such as "8:1", or "" if it is unknown.
 func (fs system) byNumber(number string) string {
+	if number == "" {
+		return ""
+	}
 	if real, err := filepath.EvalSymlinks(filepath.Join(fs.sys, "dev/block", number)); err == nil {
 		return filepath.Base(real)
 	}

@@ -8,6 +8,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// deviceNumber always returns "", because Windows has no device nodes.
+func deviceNumber(string) string { return "" }
+
 // uname returns system, release, machine and node, one per line.
 func uname() string {
 	v := windows.RtlGetVersion()

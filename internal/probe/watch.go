@@ -492,45 +492,32 @@ func (fs system) carriers(ms []Mount, path string, depth int) []string {
 	if depth > 8 { // a loop device that is stored on itself
 		return nil
 	}
-	if fi, err := os.Stat(path); err == nil && fi.Mode()&os.ModeDevice != 0 && fi.Mode()&os.ModeCharDevice == 0 {
-		return fs.under(ms, fs.byNode(path), depth)
+	names := []string{fs.byNumber(deviceNumber(path))}
+	if names[0] == "" {
+		names = fs.storing(ms, path)
 	}
-	m, ok := MountOf(ms, path)
-	if !ok {
-		return nil
+	var all []string
+	for _, name := range names {
+		on := fs.under(ms, name, depth)
+		if len(on) == 0 {
+			return nil // the others count only a part of the I/O
+		}
+		all = append(all, on...)
 	}
-	switch {
-	case m.Type == "overlay":
-		if m, ok = upper(ms, m); !ok {
-			return nil
-		}
-		return fs.carriers(ms, m.Point, depth+1)
-	case !strings.HasPrefix(m.Device, "0:"):
-		return fs.under(ms, fs.byNumber(m.Device), depth)
-	case filepath.IsAbs(m.Source):
-		// btrfs has an anonymous device number, and may use several devices.
-		source, err := filepath.EvalSymlinks(m.Source)
-		if err != nil {
-			return nil
-		}
-		name := fs.byNode(source)
-		var all []string
-		for _, n := range fs.siblings(name) {
-			all = append(all, fs.under(ms, n, depth)...)
-		}
-		slices.Sort(all)
-		return slices.Compact(all)
-	}
-	return nil
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
-// byNode returns the kernel's name of the device whose node is path, or "" if it is unknown.
-func (fs system) byNode(path string) string {
-	name := strings.ReplaceAll(strings.TrimPrefix(path, "/dev/"), "/", "!")
-	if _, err := os.Stat(filepath.Join(fs.sys, "class/block", name)); err != nil {
-		return ""
+// Storing returns the names in sys/class/block of the devices whose file system stores the file `path`. The result is
+// empty if they are unknown.
+func Storing(ms []Mount, sys, path string) []string { return system{sys: sys}.storing(ms, path) }
+
+func (fs system) storing(ms []Mount, path string) []string {
+	m, _ := MountOf(ms, path)
+	if m.upper != nil {
+		m = *m.upper
 	}
-	return name
+	return fs.siblings(fs.byNumber(m.number())) // btrfs may use several devices
 }
 
 // under returns the devices that count the I/O of the device `name`. For a loop device, these are the devices that

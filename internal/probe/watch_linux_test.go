@@ -140,6 +140,15 @@ func TestWatchThroughLoop(t *testing.T) {
 		if !strings.Contains(facts["filesystem.options"], "noatime") || facts["queue.logical_block_size"] == "" || !strings.HasSuffix(facts["device.on"], "/image") {
 			t.Errorf("facts %v", facts)
 		}
+		number := strings.TrimSpace(thisHost.read(thisHost.sys, "class/block", device, "dev"))
+		major, minor, _ := strings.Cut(number, ":")
+		node := filepath.Join(t.TempDir(), "vda") // in a container, a node may have the name of another device
+		if out, err := exec.Command("mknod", node, "b", major, minor).CombinedOutput(); err != nil {
+			t.Fatal(string(out))
+		}
+		if got := thisHost.devices(node); !slices.Equal(got, want) {
+			t.Errorf("devices under a node of %s: %v, want %v", device, got, want)
+		}
 		byDevice, err := Place(t.Context(), here, "/dev/"+device)
 		if err != nil || byDevice["device.name"] != device || byDevice["device.size"] != facts["device.size"] || byDevice["filesystem"] != "" {
 			t.Errorf("facts of the device: %v, %v", byDevice, err)

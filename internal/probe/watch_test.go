@@ -3,6 +3,7 @@ package probe
 import (
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -150,6 +151,11 @@ func TestDevices(t *testing.T) {
 		"sys/devices/nvme1n1/size":                "1\n",
 		"sys/fs/btrfs/uuid/devices/nvme0n1p2":     "",
 		"sys/fs/btrfs/uuid/devices/nvme1n1":       "",
+		"sys/fs/btrfs/half/devices/sdc":           "",
+		"sys/class/block/sdc":                     "-> sys/devices/sdc",
+		"sys/devices/sdc/stat":                    "5 0 40 0 6 0 48 0 0 0 0\n",
+		"sys/dev/block/8:32":                      "-> sys/devices/sdc",
+		"sys/fs/btrfs/half/devices/mute":          "",
 		"sys/class/block/sda1":                    "-> sys/devices/sda/sda1",
 		"sys/class/block/loop0p1":                 "-> sys/devices/loop0/loop0p1",
 		"sys/class/block/loop1":                   "-> sys/devices/loop1",
@@ -189,11 +195,13 @@ func TestDevices(t *testing.T) {
 11 1 259:6 / /mute rw - xfs /dev/mute rw
 12 1 7:3 / /inmemory rw - ext4 /dev/loop2 rw
 8 1 0:11 / /nfs rw - nfs4 host:/x rw
+9 1 0:12 / /half rw - btrfs ` + root + `/node rw
 `)
+	_ = exec.Command("mknod", root+"/node", "b", "8", "32").Run() // without root, the device is unknown
 	for path, want := range map[string][]string{
 		"/data/x": {"sda1"}, "/loop/x": {"sda1"}, "/lv": {"dm-0"}, "/tmp/x": nil, "/merged/x": {"sda1"},
 		"/deep": {"loop1"}, "/inmemory/x": {"loop2"}, "/gone": nil, "/nfs/x": nil, "/elsewhere": nil,
-		"/paths/x": {"nvme2c0n1", "nvme2c1n1"}, "/mute/x": nil,
+		"/paths/x": {"nvme2c0n1", "nvme2c1n1"}, "/mute/x": nil, "/half/x": nil,
 	} {
 		if got := fs.carriers(mounts, path, 0); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, want %v", path, got, want)

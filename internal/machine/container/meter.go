@@ -41,7 +41,8 @@ func deviceBytes(groups, mounts, root, sys string) (read, written uint64, ok boo
 			}
 		case strings.Contains(","+f[1]+",", ",blkio,"):
 			for _, name := range []string{"blkio.throttle.io_service_bytes_recursive", "blkio.throttle.io_service_bytes"} {
-				if r, w, has := bytesIn(filepath.Join(root, "blkio", f[2], name), mounts, sys); has {
+				// The kernel may count only disks with a limit.
+				if r, w, has := bytesIn(filepath.Join(root, "blkio", f[2], name), mounts, sys); has && r+w > 0 {
 					return r, w, true
 				}
 			}
@@ -60,8 +61,9 @@ func bytesIn(file, mounts, sys string) (read, written uint64, ok bool) {
 		number, _, _ := strings.Cut(line, " ")
 		below, _ := filepath.Glob(filepath.Join(sys, "dev/block", number, "slaves/*"))
 		if backing, err := os.ReadFile(filepath.Join(sys, "dev/block", number, "loop/backing_file")); err == nil {
-			m, _ := probe.MountOf(probe.ParseMounts(mounts), strings.TrimSuffix(string(backing), "\n"))
-			below = append(below, filepath.Join(sys, "dev/block", m.Device))
+			for _, name := range probe.Storing(probe.ParseMounts(mounts), sys, strings.TrimSuffix(string(backing), "\n")) {
+				below = append(below, filepath.Join(sys, "class/block", name))
+			}
 		}
 		for _, b := range below {
 			skip[diskNumber(b)] = true
