@@ -166,4 +166,5 @@ const (
 	// FactSetupTime is the time that the run's last process needed to open, prepare and close the targets, such as
 	// 12.5s. It excludes calibration and the pause before a resume.
 	FactSetupTime FactKey = "setup.time"
+	FactResumed   FactKey = "resumed" // when the run's last process began, in RFC 3339; only if the run was resumed
 )

@@ -91,8 +91,10 @@ func (r *testbed) open(ctx context.Context, run *iotax.Run, keepGoing bool) erro
 	if err != nil {
 		return err
 	}
-	if command := run.Environment[iotax.FactCommand]; command != "" {
-		env[iotax.FactCommand] = command
+	for _, key := range []iotax.FactKey{iotax.FactCommand, iotax.FactResumed} {
+		if value := run.Environment[key]; value != "" {
+			env[key] = value
+		}
 	}
 	run.Environment = env
 

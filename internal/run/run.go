@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -307,6 +308,9 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 		}
 		r.Status = iotax.Running
 		r.Findings = slices.Clip(r.Findings)
+		r.Environment = map[iotax.FactKey]string{}
+		maps.Copy(r.Environment, o.Resume.Environment)
+		r.Environment[iotax.FactResumed] = d.Now().UTC().Format(time.RFC3339)
 		return &r, nil
 	}
 	seed, level := p.Measure.Seed, p.Alpha()

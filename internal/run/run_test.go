@@ -754,6 +754,9 @@ func TestResumeKeepsTheDescriptionOfItsTrials(t *testing.T) {
 		fault := errors.New("the guest does not boot")
 		d.Open = func(context.Context, plan.Machine, iotax.Machine, []iotax.Device) (iotax.Machine, error) {
 			check("while opening", &w.record)
+			if resumed := w.record.Environment[iotax.FactResumed]; resumed != w.now.UTC().Format(time.RFC3339) || first.Environment[iotax.FactResumed] != "" {
+				t.Errorf("resumed at %q", resumed)
+			}
 			if interrupted {
 				cancel()
 			}
@@ -773,4 +776,7 @@ func TestResumeKeepsTheDescriptionOfItsTrials(t *testing.T) {
 		t.Errorf("%v, %+v", err, r.Targets)
 	}
 	check("without a target", r)
+	if r.Environment[iotax.FactResumed] == "" || r.Environment["cpu"] == "" {
+		t.Errorf("the environment of a resumed run: %v", r.Environment)
+	}
 }

@@ -192,6 +192,7 @@ func Merge(parts []*iotax.Run, count int) *iotax.Run {
 	delete(out.Environment, FolderKey)
 	delete(out.Environment, iotax.FactCommand)
 	delete(out.Environment, iotax.FactSetupTime)
+	delete(out.Environment, iotax.FactResumed)
 	out.Environment[ShardsKey] = strconv.Itoa(count)
 	out.Targets = mergeTargets(parts)
 	return &out

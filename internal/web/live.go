@@ -104,8 +104,12 @@ type trialView struct {
 func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	now := s.now()
 	v := liveView{ID: run.ID, Name: format.Clean(run.Name), Status: string(run.Status), Trials: len(rep.Trials), Age: -1, Findings: run.Findings}
+	since, err := time.Parse(time.RFC3339, run.Environment[iotax.FactResumed])
+	if err != nil {
+		since = run.Start
+	}
 	if !run.Start.IsZero() {
-		v.Started, v.Elapsed = run.Start.UTC().Format("2006-01-02 15:04 UTC"), int(max(0, now.Sub(run.Start)).Seconds())
+		v.Started, v.Elapsed = run.Start.UTC().Format("2006-01-02 15:04 UTC"), int(max(0, now.Sub(since)).Seconds())
 	}
 	var m plan.Measure
 	if s.Measure != nil {
@@ -114,11 +118,13 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 			m = plan.Measure{}
 		}
 	}
-	quiet, most := now.Sub(run.Start), silence+2*time.Duration(m.Settle+m.Ramp+m.Trial)
+	quiet, most := now.Sub(since), silence+2*time.Duration(m.Settle+m.Ramp+m.Trial)
 	var first, last time.Time // of the trials since the run began or was resumed
 	n := 0
 	for _, t := range slices.SortedFunc(slices.Values(rep.Trials), func(a, b *report.Trial) int { return a.Start.Compare(b.Start) }) {
-		if n++; n == 1 || t.Start.Sub(last) > most {
+		if t.Start.Before(since) {
+			n = 0
+		} else if n++; n == 1 || t.Start.Sub(last) > most {
 			first, n = t.Start, 1
 		}
 		if end := t.Start.Add(t.Took); end.After(last) {
@@ -126,8 +132,8 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 		}
 	}
 	if !last.IsZero() {
-		quiet = now.Sub(last)
-		v.Age = int(max(0, quiet).Seconds())
+		quiet = min(quiet, now.Sub(last))
+		v.Age = int(max(0, now.Sub(last)).Seconds())
 	}
 	v.Silent = run.Status == iotax.Running && quiet > most
 	left, targets := 0, map[string]int{}
@@ -164,7 +170,7 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 		span := last.Sub(first)
 		d := time.Duration(left) * (span / time.Duration(n))
 		if b := time.Duration(m.Budget); b > 0 {
-			d = min(d, max(0, b-now.Sub(first)))
+			d = min(d, max(0, b-now.Sub(since)))
 		}
 		v.Left = "about " + took(d.Round(time.Second))
 		if m.Rounds.Min < m.Rounds.Max {

@@ -706,16 +706,23 @@ func TestLiveResumed(t *testing.T) {
 	run.Status, run.End = iotax.Running, time.Time{}
 	trials := h.trials(run, 0) // 18, one each 13 s
 	for _, x := range trials[6:] {
-		x.Start = x.Start.Add(24 * time.Hour)
+		x.Start = x.Start.Add(12 * time.Minute)
 	}
+	resumed := trials[6].Start.Add(-20 * time.Second)
+	run.Environment = map[string]string{iotax.FactResumed: resumed.Format(time.RFC3339)}
 	s := newServer(t, Options{Measure: func(*iotax.Run) (plan.Measure, error) {
 		m := plan.Defaults()
 		m.Rounds, m.Budget = plan.Rounds{Min: 4, Max: 4}, plan.Duration(10*time.Minute)
 		return m, nil
 	}})
 	s.now = func() time.Time { return trials[17].Start.Add(13 * time.Second) }
-	if v := s.liveView(run, report.New(run, trials)); v.Left != "about 1m18s" {
-		t.Errorf("left: %q", v.Left)
+	if v := s.liveView(run, report.New(run, trials)); v.Left != "about 1m18s" || v.Elapsed != 20+12*13 || v.Silent {
+		t.Errorf("left: %q, running for %d s, silent: %v", v.Left, v.Elapsed, v.Silent)
+	}
+	run.Environment[iotax.FactResumed] = s.now().Add(20 * time.Minute).Format(time.RFC3339) // a second time
+	s.now = func() time.Time { return trials[17].Start.Add(21 * time.Minute) }
+	if v := s.liveView(run, report.New(run, trials)); v.Left != "" || v.Silent {
+		t.Errorf("before the first trial: left: %q, silent: %v", v.Left, v.Silent)
 	}
 }
 

@@ -22,7 +22,7 @@ type Difference struct {
 }
 
 // passing lists facts that comparisons ignore, because they differ between any two runs or repeat another fact.
-var passing = []string{"runner", "runners", iotax.FactCommand, iotax.FactSetupTime, iotax.FactMemoryBytes, "machine.memory.bytes", iotax.FactMachineHostname, iotax.FactAccelWhy, iotax.FactWatchDevice, iotax.FactKernelFile, iotax.FactDiskSize, iotax.FactDeviceSize,
+var passing = []string{"runner", "runners", iotax.FactCommand, iotax.FactSetupTime, iotax.FactResumed, iotax.FactMemoryBytes, "machine.memory.bytes", iotax.FactMachineHostname, iotax.FactAccelWhy, iotax.FactWatchDevice, iotax.FactKernelFile, iotax.FactDiskSize, iotax.FactDeviceSize,
 	iotax.FactFilesystemMount}
 
 // reported lists facts of trials that describe the target's environment. Other facts, such as iotax.FactJob, describe
