@@ -117,11 +117,8 @@ func Job(r *report.Report) string {
 		}
 		for _, o := range options {
 			v := t.Facts[o]
-			switch {
-			case o == "size":
+			if o == "size" {
 				v = size(t.Facts[iotax.FactJob])
-			case o == iotax.FactNumJobs && v == "1":
-				v = ""
 			}
 			if values[o] == nil {
 				values[o] = map[string][]string{}
@@ -139,10 +136,10 @@ func Job(r *report.Report) string {
 		})
 		slices.SortStableFunc(groups, func(x, y []string) int { return len(y) - len(x) })
 		value := func(works []string) string { return strings.Join(values[o][works[0]], " or ") }
-		switch len(groups) {
-		case 0:
+		switch n := len(groups); {
+		case n == 0, n == 1 && o == iotax.FactNumJobs && value(groups[0]) == "1":
 			continue
-		case 1, 2:
+		case n <= 2:
 			s := strings.TrimPrefix(strings.TrimPrefix(o+"="+value(groups[0]), "ioengine="), "size=")
 			if len(groups) == 2 {
 				s += " (" + format.Enumerate(groups[1], format.Listed, "workload") + ": " + value(groups[1]) + ")"
