@@ -245,20 +245,25 @@ func badEngine(j *job, s setting, r *report) {
 		return
 	}
 	near := plan.Nearest(name, fio.Engines())
+	distance := levenshtein.Distance(name, near, nil)
 	exists := slices.Contains(fio.Engines(), name)
 	switch {
 	case slices.Contains(r.facts.Engines, name), exists && r.facts.Engines == nil:
 	case exists:
 		r.at(j, s, "the fio here does not have the engine %s", name)
 		r.hint("install the package with the engine, or a fio that was built with it")
-	case s.value == "" || near != "" && levenshtein.Distance(name, near, nil) <= 2 || r.facts.Engines != nil:
+	case s.value == "" || near != "" && distance <= 2 && len(name) >= 4+distance:
 		r.at(j, s, "fio has no engine %q", s.value)
-		r.hint("an engine of another project needs ioengine=external:FILE or LD_PRELOAD")
 		if near != "" {
 			r.hint("did you mean %q?", near)
 		}
 	default:
-		r.as(iotax.Info, j, s, "no version of fio has an engine %s: it must be another project's", name)
+		severity := iotax.Info
+		if r.facts.Engines != nil {
+			severity = iotax.Warning
+		}
+		r.as(severity, j, s, "no version of fio has an engine %s: fio refuses the job unless it was built with that engine or loads it", name)
+		r.hint("an engine of another project needs ioengine=external:FILE or LD_PRELOAD")
 	}
 }
 
