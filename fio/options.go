@@ -49,6 +49,7 @@ type Option struct {
 	Type   string // "boolean value", "string with time postfix"…, as in fio's help
 	Engine string // the engine that the option belongs to; "" for options of every job
 	Since  string // version in which this name appeared, such as "3.16"; "" for 2.0 and before
+	Hidden bool   `json:"-"` // fio accepts the option but does not list it
 
 	// The range and the accepted words, as fio 3.33 prints them. Max 0 means no limit.
 	Min, Max float64
@@ -77,15 +78,15 @@ func numbers(version string) (out []int) {
 
 // hidden lists options that fio accepts but does not show in its help.
 var hidden = []Option{
-	{Name: "bs_is_seq_rand", Type: "boolean value"},
-	{Name: "flow_watermark", Type: "integer value"},
-	{Name: "iomem_align", Alias: "mem_align", Type: "integer value"},
-	{Name: "percentage_sequential", Type: "integer value"},
-	{Name: "rwmixcycle", Type: "integer value"},
-	{Name: "softrandommap", Type: "boolean value"},
-	{Name: "verify_async_cpus", Type: "string"},
-	{Name: "verifysort", Type: "boolean value"},
-	{Name: "verifysort_nr", Type: "integer value"},
+	{Name: "bs_is_seq_rand", Type: "boolean value", Hidden: true},
+	{Name: "flow_watermark", Type: "integer value", Hidden: true},
+	{Name: "iomem_align", Alias: "mem_align", Type: "integer value", Hidden: true},
+	{Name: "percentage_sequential", Type: "integer value", Hidden: true},
+	{Name: "rwmixcycle", Type: "integer value", Hidden: true},
+	{Name: "softrandommap", Type: "boolean value", Hidden: true},
+	{Name: "verify_async_cpus", Type: "string", Hidden: true},
+	{Name: "verifysort", Type: "boolean value", Hidden: true},
+	{Name: "verifysort_nr", Type: "integer value", Hidden: true},
 }
 
 // LookupOption returns the option with this exact name or alias. Like fio, it does not treat - and _ in names as

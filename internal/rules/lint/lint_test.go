@@ -251,12 +251,15 @@ var cases = []struct {
 	{"unknown-option", "[a]\nblocksize=4k\nreadwrite=read", "", nil},
 	{"unknown-option", "[a]\nrw=read\nrate_process=poisson", "error", &Facts{Version: "fio-2.0"}},
 	{"unknown-option", "[a]\nrw=read\nrate_process=poisson", "", &Facts{Version: "fio-3.33"}},
+	{"unknown-option", "[a]\nrw=read\ngpu_dev_id=0", "", nil},
+	{"unknown-option", "[a]\nrw=read\ngpu_dev_id=0", "error", &Facts{Version: "fio-3.33", Options: []string{"rw"}}}, // needs CUDA
+	{"unknown-option", "[a]\nrw=read\nmem_align=4k\nsoftrandommap=1", "", &Facts{Version: "fio-3.33", Options: []string{"rw"}}},
 	{"unknown-option", "[a]\nrw=read\nnewoption=2", "", &Facts{Version: "fio-9.0", Options: []string{"rw", "newoption"}}},
 
 	{"unknown-option", "[a]\nthreads=1", "warning", nil},
 	{"unknown-option", "[a]\nthread=1", "", nil},
 	{"unknown-option", "[a]\nioengine=dfs\ncont=x", "", nil},
-	{"unknown-option", "[a]\nioengine=libhipfile\ngpu_dev_ids=0\nrocm_io=posix", "", &Facts{Options: []string{"rw"}}}, // newer than the tables
+	{"unknown-option", "[a]\nioengine=libhipfile\ngpu_dev_ids=0\nrocm_io=posix", "", &Facts{Options: []string{"rw", "ioengine"}}}, // newer than the tables
 
 	{"bad-value", "[a]\nrw=raed", "error", nil},
 	{"bad-value", "[a]\nrw=read:8k", "", nil},

@@ -74,6 +74,9 @@ func unknownOption(j *job, r *report) {
 		case known && o.NewerThan(r.facts.Version):
 			r.at(j, s, "%s came with fio %s, and what will run is %s", s.key, o.Since, r.facts.Version)
 			r.hint("install a newer fio there, or leave the option out")
+		case known && !ofEngine && o.Engine == "" && !o.Hidden && r.facts.Options != nil && !slices.Contains(r.facts.Options, o.Name):
+			r.at(j, s, "the fio here does not have the option %s", s.key)
+			r.hint("install a fio that was built with it, or leave the option out")
 		case known:
 		default:
 			near := plan.Nearest(s.key, fio.OptionNames())
