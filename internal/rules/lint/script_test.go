@@ -16,6 +16,10 @@ func TestScript(t *testing.T) {
 		{"#!/bin/sh\napt-get install -y fio\nwhich fio\ncommand -v fio\nfio --version\nfio --server\necho fio --name=x --direct=yes\n", nil},
 		{"docker run --rm -v /x:/x --name fio image fio --name=a --rw=read --direct=yes --size=64g\n", []string{"1 bad-value"}},
 		{"docker run --rm ljishen/fio:3.6 --name=a --rw=raed --size=64g --direct=1\ndocker pull fio:latest\n", []string{"1 bad-value"}},
+		{"fio --config=ram --test-types=randwrite --targets=$dev --ioengine=pvsync\nfio serve --port 80\nfio add x --force\n", nil}, // other programs
+		{"fio --filename=/dev/sdx --rw=read --direct=1 --bogus=1\nfio j.fio --bogus=1\n", []string{"1 not-a-job"}},
+		{"fio --name=a --rw=read --size=64g --direct=1 --iodepth=8\n", []string{"1 depth-of-sync-engine"}},
+		{"fio --filename=x --iodpeth=8\n", []string{"1 not-a-job"}},
 		{"```\n[a]\ninclude other.inc\nrw=read\n```\n", nil},
 		{"kubectl exec -it pod -- fio --name=a --rw=raed --size=64g --direct=1\n", []string{"1 bad-value"}},
 		{"ssh host sudo fio --name=a --rw=read --size=64g --direct=1 --iodepht=2\n", []string{"1 unknown-option"}},

@@ -11,6 +11,7 @@ import (
 
 	"iotax"
 	"iotax/fio"
+	"iotax/internal/plan"
 	"iotax/internal/rules"
 )
 
@@ -81,6 +82,9 @@ func commands(name, text string, read func(name string) ([]byte, error), facts F
 		if read == nil && slices.ContainsFunc(c.Files, func(f string) bool { return strings.HasPrefix(f, "[-") }) {
 			continue // a synopsis with optional parts, as in fio --name=a [--numjobs=4 --group_reporting]
 		}
+		if read == nil && foreign(c) {
+			continue
+		}
 		found, err := t.commandFindings(c, read, facts)
 		if err != nil {
 			return nil, err
@@ -89,6 +93,29 @@ func commands(name, text string, read func(name string) ([]byte, error), facts F
 	}
 	return sorted(out), nil
 }
+
+// foreign reports whether a command in a script probably runs another program that is named fio: it has no job, names
+// no job file, and at least half of its options are not fio's or belong to one engine.
+func foreign(c *fio.Command) bool {
+	if slices.ContainsFunc(c.Sections, func(s *fio.Section) bool { return !s.Global() }) || slices.ContainsFunc(c.Files, jobPath) {
+		return false
+	}
+	known, unknown := len(c.Options), 0
+	for _, s := range c.Sections {
+		for _, set := range s.Settings() {
+			o, ok := fio.LookupOption(set.Key)
+			if ok && o.Engine == "" || slipped(set.Key, plan.Nearest(set.Key, fio.OptionNames())) {
+				known++
+			} else {
+				unknown++
+			}
+		}
+	}
+	return unknown > 0 && unknown >= known
+}
+
+// jobPath reports whether an argument of fio may be the path of a job file, and is not a subcommand.
+func jobPath(arg string) bool { return strings.ContainsAny(arg, "./$") || arg == "-" }
 
 func (t *texted) commandFindings(c *fio.Command, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
 	if own := strings.Contains(c.Program, "/") && !strings.HasPrefix(c.Program, "/usr/"); own || c.Preload {
