@@ -105,7 +105,7 @@ func rampNotShorter(j *job, r *report) {
 	}
 	longer := ok2 && run > 0 && ramp >= run
 	if takes, known := j.pass(); known && takes < ramp && (longer || !j.ran) { // the drive of a result may be slower
-		r.as(iotax.Invalid, j, j.first("ramp_time"), "the size is through after about %s, inside the ramp of %s: nothing is measured", rules.Time(takes), rules.Time(ramp))
+		r.at(j, j.first("ramp_time"), "the size is through after about %s on a fast drive, inside the ramp of %s: nothing is measured", rules.Time(takes), rules.Time(ramp))
 		return
 	}
 	if longer {

@@ -203,12 +203,12 @@ var cases = []struct {
 	{"ends-by-size", "[a]\nioengine=http\nrw=write\nsize=64k", "", nil},
 
 	{"ramp-not-shorter", "[a]\nsize=64g\ntime_based\nruntime=10\nramp_time=10", "warning", nil},
-	{"ramp-not-shorter", "[a]\nsize=64m\nruntime=10\nramp_time=10", "error", nil},
+	{"ramp-not-shorter", "[a]\nsize=64m\nruntime=10\nramp_time=10", "warning", nil},
 	{"ramp-not-shorter", "[a]\nsize=64g\ntime_based\nruntime=10\nramp_time=9", "", nil},
 	{"ramp-not-shorter", "[a]\nsize=64g\ntime_based\nruntime=1m\nramp_time=10", "", nil},
 	{"ramp-not-shorter", "[a]\nsize=64g\nramp_time=10", "", nil},
-	{"ramp-not-shorter", "[a]\nrw=read\nbs=1m\nsize=1g\nramp_time=10\nruntime=60", "error", nil},
-	{"ramp-not-shorter", "[a]\nrw=read\nbs=1m\nsize=1g\nramp_time=10", "error", nil},
+	{"ramp-not-shorter", "[a]\nrw=read\nbs=1m\nsize=1g\nramp_time=10\nruntime=60", "warning", nil},
+	{"ramp-not-shorter", "[a]\nrw=read\nbs=1m\nsize=1g\nramp_time=10", "warning", nil},
 	{"ramp-not-shorter", "[a]\nrw=read\nbs=1m\nsize=1g\nramp_time=10\nruntime=60\ntime_based", "", nil},
 
 	{"zero-buffers", "[a]\nrw=write\nzero_buffers=1", "warning", nil},
