@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"iotax"
 	"iotax/internal/rules"
@@ -16,6 +17,11 @@ var cacheRules = []rule{
 	{Rule: rules.Randrepeat, absent: true, job: randrepeat},
 }
 
+const (
+	timeBased   = "time_based"
+	clonesOnOne = " clones on one file"
+)
+
 // `returns` reports whether the job may access blocks that an earlier access left in the cache, and the reason.
 func (j *job) returns() (string, bool) {
 	loops, ok := j.number("loops", 1)
@@ -24,11 +30,11 @@ func (j *job) returns() (string, bool) {
 	case j.ours && !j.sized:
 		return "a trial repeats until its time is over", true
 	case j.on("time_based") && j.has("runtime"):
-		return "time_based", true
+		return timeBased, true
 	case ok && loops > 1:
 		return fmt.Sprintf("loops=%d", loops), true
 	case whole && clones > 1 && j.has("filename") && !j.has("offset_increment"):
-		return fmt.Sprintf("%d clones on one file", clones), true
+		return fmt.Sprintf("%d%s", clones, clonesOnOne), true
 	case j.random() && j.on("norandommap"):
 		return "norandommap", true
 	case !j.reads(): // the options below are about blocks that a job reads
@@ -88,7 +94,8 @@ func overwritten(j *job, r *report) {
 		return
 	}
 	if !j.ours {
-		_, again := j.returns()
+		why, _ := j.returns()
+		again := why == timeBased || strings.HasSuffix(why, clonesOnOne) // each pass of loops= ends with the flush
 		// Skip jobs without any flush, because buffered-write-unsynced reports them.
 		if !again || !j.on("end_fsync") && !j.on("fsync_on_close") || r.facts.Memory == 0 {
 			return

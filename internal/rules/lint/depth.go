@@ -38,6 +38,8 @@ func depthOfSync(j *job, r *report) {
 	}
 	if j.has("ioengine") {
 		r.at(j, j.first("iodepth"), "iodepth=%d with %s, which does one I/O at a time", depth, e)
+	} else if j.alone {
+		r.as(iotax.Info, j, j.first("iodepth"), "iodepth=%d and no ioengine: unless the command line has --ioengine, fio takes %s, which does one I/O at a time", depth, e)
 	} else if !j.ran && j.system(r.facts) == "" {
 		r.at(j, j.first("iodepth"), "iodepth=%d and no ioengine: fio takes %s, which does one I/O at a time; on Windows it takes windowsaio, which reaches the depth", depth, e)
 	} else if !j.ran { // the options of a result may not include the engine

@@ -83,7 +83,7 @@ func deviceOverwritten(j *job, r *report) {
 }
 
 // meant lists options that show that jobs run together, or below full speed, on purpose.
-var meant = []string{"rate", "rate_iops", "rate_min", "thinktime", "flow", "startdelay", "wait_for", "exitall", "exit_what", "latency_target"}
+var meant = []string{"rate", "rate_iops", "rate_min", "thinktime", "flow", "startdelay", "wait_for", "exitall", "exit_what", "latency_target", "new_group"}
 
 // beside lists engines that disturb, observe or synchronize other jobs instead of measuring storage.
 var beside = []string{"cpuio", "exec", "net", "netsplice", "rdma", "e4defrag", "falloc", "ftruncate", "null"}
@@ -154,7 +154,7 @@ func jobsOverwrite(j *job, r *report) {
 		return
 	}
 	switch {
-	case j.has("verify"):
+	case j.has("verify") && (!j.has("do_verify") || j.on("do_verify")):
 		r.at(j, s, "%d clones write to %s and verify it: each finds what another wrote", clones, s.value)
 	case j.random():
 		r.as(iotax.Info, j, s, "%d clones write to all of %s, so some blocks are written by several", clones, s.value)

@@ -23,6 +23,7 @@ type job struct {
 	part  bool      // with ran: only some of its options are known
 	json  bool      // with ran: the result is JSON, whose rows may be sums of several sections
 
+	alone     bool   // the job is in a file, and the command line of fio is unknown
 	readonly  bool   // fio runs with --readonly
 	command   bool   // for a section: it is on a command line
 	inherited string // for a section: engine of the global sections before it; "" means fio's default
@@ -184,13 +185,14 @@ func (j *job) direct() bool {
 	return j.on("direct") || j.on("atomic")
 }
 
-// engine returns the I/O engine, or fio's default if none is set. It returns "" if iotax selects the engine or if the
-// value contains a variable.
+// engine returns the I/O engine, or fio's default if none is set. It returns "" if iotax selects the engine, if the
+// value contains a variable, or if the job has an option of engines but no engine, which --ioengine must then set.
 func (j *job) engine(facts Facts) string {
 	if _, ok := j.set["ioengine"]; ok {
 		return fio.EngineName(j.text("ioengine"))
 	}
-	if j.ours {
+	ofEngine := func(s setting) bool { o, ok := fio.LookupOption(s.key); return ok && o.Engine != "" }
+	if j.ours || slices.ContainsFunc(j.order, ofEngine) {
 		return ""
 	}
 	return defaultEngine(Facts{OS: j.system(facts)})
@@ -282,11 +284,11 @@ func device(name string) bool {
 	return len(j.devices()) > 0
 }
 
-// devices returns the files that have the name of a block device.
+// devices returns the files that have the name of a block device with contents. A null_blk device has none.
 func (j *job) devices() []string {
 	var out []string
 	for _, f := range j.files() {
-		disk := strings.HasPrefix(f, "/dev/") && !slices.Contains([]string{"/dev/null", "/dev/zero", "/dev/full"}, f) && !strings.HasPrefix(f, "/dev/shm/")
+		disk := strings.HasPrefix(f, "/dev/") && !slices.Contains([]string{"/dev/null", "/dev/zero", "/dev/full"}, f) && !strings.HasPrefix(f, "/dev/shm/") && !strings.HasPrefix(f, "/dev/nullb")
 		if disk || strings.HasPrefix(f, `\\.\PhysicalDrive`) {
 			out = append(out, f)
 		}

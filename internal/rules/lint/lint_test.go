@@ -94,6 +94,7 @@ var cases = []struct {
 	{"device-overwritten", "[a]\nrw=randread\nfilename=/dev/sdb", "", nil},
 	{"device-overwritten", "[a]\nrw=write\nfilename=/dev/null", "", nil},
 	{"device-overwritten", "[a]\nrw=write\nfilename=/dev/shm/x", "", nil},
+	{"device-overwritten", "[a]\nrw=write\nfilename=/dev/nullb0", "", nil},
 	{"device-overwritten", "[a]\nrw=write\nfilename=/dev/sdb", "error", &Facts{Holds: func(d string) string { return "mounted on /srv" }}},
 	{"device-overwritten", "[a]\nrw=write\nfilename=/dev/sdb", "warning", &Facts{Holds: func(d string) string { return "" }}},
 
@@ -106,6 +107,7 @@ var cases = []struct {
 	{"jobs-compete", "[a]\nsize=1g\nrw=randread\nbs=4k\ndirect=1\n[b]\nsize=1g\nrw=randread\nbs=4096\ndirect=0", "info", nil},
 	{"jobs-compete", "[a]\nrw=read\n[b]\nrw=write", "warning", nil},
 	{"jobs-compete", "[a]\nrw=read\n[b]\nstonewall\nrw=write", "", nil},
+	{"jobs-compete", "[a]\nrw=read\n[b]\nnew_group\nrw=write", "", nil},
 	{"jobs-compete", "[a]\nrw=read\n[b]\nwait_for=a\nrw=write", "", nil},
 	{"jobs-compete", "[a]\nrw=read\nbs=4k\n[b]\nrw=read\nbs=1m", "warning", nil},
 	{"jobs-compete", "[global]\nrw=read\n[a]\nfilename=x\n[b]\nfilename=y", "", nil},
@@ -121,6 +123,7 @@ var cases = []struct {
 	{"jobs-overwrite", "[a]\nrw=write\nnumjobs=2\nfilename=x", "warning", nil},
 	{"jobs-overwrite", "[a]\nrw=randwrite\nnumjobs=2\nfilename=x", "info", nil},
 	{"jobs-overwrite", "[a]\nrw=randwrite\nnumjobs=2\nfilename=x\nverify=md5", "warning", nil},
+	{"jobs-overwrite", "[a]\nrw=randwrite\nnumjobs=2\nfilename=x\nverify=md5\ndo_verify=0", "info", nil},
 	{"jobs-overwrite", "[a]\nrw=write\nnumjobs=2\ndirectory=/srv", "", nil},
 	{"jobs-overwrite", "[a]\nrw=write\nnumjobs=1\nfilename=x", "", nil},
 	{"jobs-overwrite", "[a]\nrw=read\nnumjobs=2\nfilename=x", "", nil},
@@ -136,7 +139,8 @@ var cases = []struct {
 	{"libaio-buffered", "[a]\nioengine=libaio\niodepth=${D}", "", nil},
 	{"libaio-buffered", "[a]\nioengine=io_uring\niodepth=8", "", nil},
 
-	{"depth-of-sync-engine", "[a]\niodepth=8", "warning", nil},
+	{"depth-of-sync-engine", "[a]\niodepth=8", "info", nil},                // unless fio gets --ioengine
+	{"depth-of-sync-engine", "[a]\niodepth=8\nmd_per_io_size=64", "", nil}, // an option of engines: --ioengine must name one
 	{"depth-of-sync-engine", "[a]\nioengine=mmap\niodepth=8", "warning", nil},
 	{"depth-of-sync-engine", "[a]\nioengine=vsync\niodepth=2", "warning", nil},
 	{"depth-of-sync-engine", "[a]\nioengine=psync\niodepth=1", "", nil},
@@ -330,6 +334,9 @@ var cases = []struct {
 	{"overwritten-in-cache", "[a]\nrw=randwrite\nsize=1g\ntime_based\nruntime=60\nend_fsync=1", "warning", nil},
 	{"overwritten-in-cache", "[a]\nrw=randwrite\nsize=32g\ntime_based\nruntime=60\nend_fsync=1", "", nil},
 	{"overwritten-in-cache", "[a]\nrw=randwrite\nsize=1g\nend_fsync=1", "", nil},
+	{"overwritten-in-cache", "[a]\nrw=write\nsize=1g\nloops=10\nfsync_on_close=1", "", nil}, // each pass ends with a flush
+	{"overwritten-in-cache", "[a]\nrw=randwrite\nsize=1g\nnorandommap\nend_fsync=1", "", nil},
+	{"overwritten-in-cache", "[a]\nrw=write\nsize=1g\nfilename=x\nnumjobs=4\nend_fsync=1", "warning", nil},
 	{"overwritten-in-cache", "[a]\nrw=randwrite\nsize=1g\nend_fsync=1\ninvalidate=0", "", nil},
 	{"memory-target", "[a]\nrw=randwrite\ndirectory=/dev/shm/x", "warning", nil},
 	{"memory-target", "[a]\nrw=randwrite\nfilename=/run/media/me/disk/x", "", nil},

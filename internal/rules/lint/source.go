@@ -36,6 +36,9 @@ func JobFile(name string, read func(name string) ([]byte, error), facts Facts) (
 		return nil, err
 	}
 	jobs := t.jobs(f.Jobs())
+	for _, j := range jobs {
+		j.alone = true
+	}
 	if slices.ContainsFunc(out, func(f Finding) bool { return strings.HasPrefix(f.Evidence, "include ") }) {
 		jobs = nil // the options in the missing file are unknown
 	} else if len(jobs) == 0 && len(out) == 0 {
