@@ -297,6 +297,7 @@ var cases = []struct {
 	{"bad-value", "[a]\nioengine=nebd", "info", nil}, // of Curve, not a misspelt nbd
 	{"bad-value", "[a]\nioengine=nebd", "warning", &Facts{Engines: []string{"psync"}}},
 	{"bad-value", "[a]\nioengine=spdk_bdev", "warning", &Facts{Engines: []string{"psync"}}},
+	{"bad-value", "[a]\nioengine={{ioengine}}", "error", nil},
 	{"bad-value", "[a]\nioengine=iouring", "error", &Facts{Engines: []string{"psync"}}},
 	{"bad-value", "[a]\nioengine=libhdfs", "", nil},
 	{"bad-value", "[a]\nioengine=page_fault", "", nil},

@@ -238,6 +238,8 @@ func needsFile(j *job, s setting, file string, r *report) {
 	r.hint("provide the file where fio runs")
 }
 
+var engineName = regexp.MustCompile(`^[A-Za-z0-9_.:-]+$`)
+
 var shellVariable = regexp.MustCompile(`\$[A-Za-z_]`)
 
 // badEngine reports an engine that does not exist, or that the fio of the machine does not have.
@@ -255,7 +257,7 @@ func badEngine(j *job, s setting, r *report) {
 	case exists:
 		r.at(j, s, "the fio here does not have the engine %s", name)
 		r.hint("install the package with the engine, or a fio that was built with it")
-	case s.value == "" || near != "" && distance <= 2 && len(name) >= 4+distance:
+	case !engineName.MatchString(name) || near != "" && distance <= 2 && len(name) >= 4+distance:
 		r.at(j, s, "fio has no engine %q", s.value)
 		if near != "" {
 			r.hint("did you mean %q?", near)
