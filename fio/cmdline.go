@@ -103,6 +103,8 @@ var (
 	// prompt matches "user@host:~$ ", "[root@host ~]# ", "$ " or "# " before a command that starts with a known
 	// program.
 	prompt = regexp.MustCompile(`(?m)^[ \t]*(?:[^\n'"=;|&]*[$#%>] +)(?:[A-Za-z_]\w*=\S* +)*(?:sudo|doas|time|env|nice|ionice|numactl|taskset|[\w./-]*fio)[ \t]`)
+	// template matches a placeholder of Jinja, Helm or Go.
+	template = regexp.MustCompile(`\{\{[^{}\n]*\}\}`)
 	// loose matches a backslash followed by blanks at the end of a line. Such a backslash does not continue the line.
 	loose = regexp.MustCompile(`\\[ \t]+\r?(?:\n|$)`)
 	// typeset matches typographic characters that word processors substitute for -- and for quotes.
@@ -310,13 +312,13 @@ var others = []string{"apt", "apt-get", "yum", "dnf", "zypper", "pacman", "apk",
 
 // ParseCommands reads every fio command in a shell script, including those after docker, kubectl or ssh. It replaces a
 // variable if the script sets it once, before the command. Other variables remain as ${NAME} (see `shell` for
-// exceptions). It returns only the commands without errors. The error joins the *JobErrors of the other commands. If
+// exceptions), and so does a placeholder of a template, as in {{ name }}. It returns only the commands without errors. The error joins the *JobErrors of the other commands. If
 // the text is too long or not a valid script, the error is a single *JobError.
 func ParseCommands(text string) ([]*Command, error) {
 	if len(text) > MaxJob {
 		return nil, &JobError{Line: 1, Msg: "the script: " + (&iotax.LimitError{Limit: MaxJob}).Error()}
 	}
-	text = unprompted(text)
+	text = template.ReplaceAllStringFunc(unprompted(text), func(s string) string { return "${" + strings.Repeat("x", len(s)-3) + "}" })
 	file, places, err := parseShell(text)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ func TestScript(t *testing.T) {
 		{"fio --config=ram --test-types=randwrite --targets=$dev --ioengine=pvsync\nfio serve --port 80\nfio add x --force\n", nil}, // other programs
 		{"fio --filename=/dev/sdx --rw=read --direct=1 --bogus=1\nfio j.fio --bogus=1\n", []string{"1 not-a-job"}},
 		{"fio --name=a --rw=read --size=64g --direct=1 --iodepth=8\n", []string{"1 depth-of-sync-engine"}},
+		{"fio --name=a --rw={{ mode }} --size=64g --direct=1 --numjobs={{.Jobs}} --iodepth={{ \"many\" }} --bs=raed\n", []string{"1 bad-value"}}, // a template
 		{"fio --filename=x --iodpeth=8\n", []string{"1 not-a-job"}},
 		{"```\n[a]\ninclude other.inc\nrw=read\n```\n", nil},
 		{"kubectl exec -it pod -- fio --name=a --rw=raed --size=64g --direct=1\n", []string{"1 bad-value"}},
