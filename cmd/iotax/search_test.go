@@ -143,7 +143,7 @@ func TestTunePrintsFirst(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", dir)
 	t.Setenv("TMPDIR", dir)
 	file, state := filepath.Join(dir, "p.yaml"), filepath.Join(dir, "tune")
-	text := "targets: {a: {dir: " + dir + ", labels: {x: [1, 2]}}}\nworkloads: {w: {command: 'true'}}\nmeasure: {cold: false, ramp: 0s}\n"
+	text := "targets: {a: {dir: " + dir + ", labels: {x: [1, 2]}}}\nworkloads: {w: {command: sleep .1}}\nmeasure: {cold: false, ramp: 0s}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
