@@ -184,9 +184,7 @@ func atSample(processes, counts, stacks int) asm.Instructions {
 			asm.FnMapLookupElem.Call(),
 		}
 	}
-	return slices.Concat(asm.Instructions{
-		asm.Mov.Reg(asm.R6, asm.R1),
-		asm.FnGetCurrentPidTgid.Call(),
+	return slices.Concat(asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1)}, current(value), asm.Instructions{
 		asm.RSh.Imm(asm.R0, 32),
 		asm.StoreMem(asm.RFP, key, asm.R0, asm.Word),
 		asm.Mov.Imm(asm.R1, noStack),

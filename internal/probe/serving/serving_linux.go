@@ -239,11 +239,33 @@ func load(read asm.BuiltinFunc, address asm.Register, offset int32) asm.Instruct
 	}
 }
 
+// initial is the inode number of the first PID namespace, PROC_PID_INIT_INO.
+const initial = 0xEFFFFFFC
+
+// current returns the instructions that set R0 to the numbers of the current process, times 1<<32, and thread, as this process
+// sees them. In a PID namespace, as in a container, they end the program if the current process is not in the same one:
+// its number in the first namespace may be the number of another process here. They use the 8 bytes of the stack at `at`.
+func current(at int32) asm.Instructions {
+	var ns unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/pid", &ns); err != nil || ns.Ino == initial {
+		return asm.Instructions{asm.FnGetCurrentPidTgid.Call()}
+	}
+	return asm.Instructions{
+		asm.LoadImm(asm.R1, int64(ns.Dev), asm.DWord),
+		asm.LoadImm(asm.R2, int64(ns.Ino), asm.DWord),
+		asm.Mov.Reg(asm.R3, asm.RFP),
+		asm.Add.Imm(asm.R3, at),
+		asm.Mov.Imm(asm.R4, 8),
+		asm.FnGetNsCurrentPidTgid.Call(), // since Linux 5.7; stores the thread, then the process
+		asm.JNE.Imm(asm.R0, 0, "out"),
+		asm.LoadMem(asm.R0, asm.RFP, int16(at), asm.DWord),
+	}
+}
+
 // ofProcess returns the instructions that end the program if the process is not measured. They set R7 to the thread's
 // key.
 func ofProcess(processes int) asm.Instructions {
-	return asm.Instructions{
-		asm.FnGetCurrentPidTgid.Call(),
+	return append(current(-8),
 		asm.Mov.Reg(asm.R7, asm.R0),
 		asm.RSh.Imm(asm.R0, 32),
 		asm.StoreMem(asm.RFP, -4, asm.R0, asm.Word),
@@ -252,7 +274,7 @@ func ofProcess(processes int) asm.Instructions {
 		asm.Add.Imm(asm.R2, -4),
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, "out"),
-	}
+	)
 }
 
 // lookUp returns the instructions that both programs of threads share. They end the program if the process is not

@@ -247,3 +247,14 @@ func BenchmarkOverhead(b *testing.B) {
 		})
 	}
 }
+
+// In a PID namespace, as in a container, processes are found by their numbers there.
+func TestInNamespace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for a PID namespace")
+	}
+	out, err := exec.Command("unshare", "--pid", "--fork", "--mount", "--mount-proc", os.Args[0], "-test.v", "-test.run=^(TestCalls|TestProfile)$").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestCalls") || !strings.Contains(string(out), "--- PASS: TestProfile") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
