@@ -198,6 +198,16 @@ func TestGarbageHistogram(t *testing.T) {
 		}
 		absent(t, r, "read.latency.p50")
 	}
+	// The histograms of three rows, of which fio counted neither samples nor I/Os, overflow only when they are summed.
+	row := `{"jobname" : "a", "read" : {"io_bytes" : 4096000, "runtime" : 1000, "lat_ns" : {"min" : 10, "max" : 20, "mean" : 15, "stddev" : 1, "N" : 9000000000000000000, "bins" : {"10" : 9000000000000000000}}}}`
+	r := one(t, []byte(`{"fio version" : "fio-3.33", "jobs" : [`+row+","+row+","+row+"]}"), "").Result
+	if h, f := r.Histograms(), r.Damaged(); len(h) != 0 || len(f) != 3 {
+		t.Errorf("%v %v", h, f)
+	}
+	many := strings.Replace(string(doc("5000", "5000")), `"N" : 1000`, `"N" : 10000`, 1)
+	if f := one(t, []byte(many), "").Result.Damaged(); len(f) != 1 {
+		t.Errorf("ten samples of each I/O: %v", f)
+	}
 	if r := one(t, doc("500", "500"), "").Result; value(t, r, "read.latency.p50") != 10e-9 {
 		t.Errorf("%v", r.Values())
 	}

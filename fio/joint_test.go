@@ -1,6 +1,7 @@
 package fio
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,40 @@ func TestSectionsInOneRow(t *testing.T) {
 			if len(j.Unlike) > 0 || j.Options["bs"] != "4k" {
 				t.Errorf("%s: %+v", strings.Join(args, " "), j)
 			}
+		}
+	}
+}
+
+// A text row gets the options of its own head, even if other heads have the same name.
+func TestHeadsOfRows(t *testing.T) {
+	head := func(name string, group int, rw, low, high string) string {
+		return fmt.Sprintf("%s: (g=%d): rw=%s, bs=(R) %s-%s, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=psync, iodepth=1\n", name, group, rw, low, high)
+	}
+	pid := 0
+	row := func(name string, group, members int) string {
+		pid++
+		return fmt.Sprintf("%s: (groupid=%d, jobs=%d): err= 0: pid=%d: Mon Jan  5 20:39:06 2026\n  read: IOPS=45, BW=45.7MiB/s (47.9MB/s)(958MiB/20975msec)\n", name, group, members, pid)
+	}
+	const first = "fio-3.33\nStarting 2 processes\n"
+	for _, c := range []struct {
+		name, text string
+		want       []string // of each row: members, the options, and those in which its jobs differ
+	}{
+		{"a range, as fio shows a bssplit", head("a", 0, "read", "512B", "16.0KiB") + first + row("a", 0, 1),
+			[]string{"1 map[bsrange:512-16384,4096-4096,4096-4096 iodepth:1 ioengine:psync rw:read] []"}},
+		{"sections of one name", head("a", 0, "read", "4096B", "4096B") + head("a", 0, "randread", "4096B", "4096B") + first + row("a", 0, 1) + row("a", 0, 1),
+			[]string{"1 map[bs:4096 iodepth:1 ioengine:psync rw:read] []", "1 map[bs:4096 iodepth:1 ioengine:psync rw:randread] []"}},
+		{"sections of one name, one of them with clones", head("a", 0, "read", "4096B", "4096B") + "...\n" + head("a", 0, "randread", "4096B", "4096B") + first + row("a", 0, 1) + row("a", 0, 1) + row("a", 0, 1),
+			[]string{"1 map[bs:4096 iodepth:1 ioengine:psync] []", "1 map[bs:4096 iodepth:1 ioengine:psync] []", "1 map[bs:4096 iodepth:1 ioengine:psync] []"}},
+		{"the sum of two sections, one with the name of a row of another group", head("a", 0, "read", "4096B", "4096B") + head("b", 1, "read", "4096B", "4096B") + head("a", 1, "randread", "4096B", "4096B") + first + row("a", 0, 1) + row("b", 1, 2),
+			[]string{"1 map[bs:4096 iodepth:1 ioengine:psync rw:read] []", "2 map[bs:4096 iodepth:1 ioengine:psync] [rw]"}},
+	} {
+		var got []string
+		for _, j := range one(t, []byte(c.text), "").Result.Jobs {
+			got = append(got, fmt.Sprint(j.Members, " ", j.Options, " ", j.Unlike))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 }

@@ -547,30 +547,41 @@ func (r *Result) finish() {
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
 		j.joint(r.Options)
-		for _, l := range append(j.latencies(), &j.Sync.Latency) {
-			if n := l.counted(); l.N > 0 && n > sum(l.N, sum(l.N, 100)) {
+		check := func(l *Latency, ios uint64) {
+			if n := l.counted(); n > mostCounted || ios > 0 && n > sum(ios, sum(ios, 100)) {
 				l.Bins = nil
-				r.damaged = append(r.damaged, fmt.Sprintf("a histogram of %s counts %d I/Os of %d: left out", j.Name, n, l.N))
+				r.damaged = append(r.damaged, fmt.Sprintf("a histogram of %s counts %d I/Os of %d: left out", j.Name, n, ios))
 			}
 		}
+		for _, d := range j.directions() {
+			for _, l := range []*Latency{&d.Submission, &d.Completion, &d.Total} {
+				check(l, cmp.Or(min(l.N, d.IOs), max(l.N, d.IOs)))
+			}
+		}
+		check(&j.Sync.Latency, j.Sync.Latency.N)
 	}
 }
 
-// joint detects whether j is the sum of several sections (group_reporting), which JSON does not show. In a sum,
-// job_runtime is the sum of the runtimes of all jobs. If j is a sum, joint sets Members and Unlike. It also removes all
-// options whose names do not end in _log, because fio prints the options of only one section.
+// mostCounted is more than the I/Os that a job can do, and so few that the sum of maxRows histograms does not overflow.
+const mostCounted = 1 << 48
+
+// joint detects whether j is the sum of several sections (group_reporting), which JSON does not show. JSON has the name
+// of the first section, and the options of the last. In a sum, job_runtime is the sum of the runtimes of all jobs. If j
+// is a sum, joint sets Members and Unlike. It also removes all options whose names do not end in _log. If j may be a
+// sum, joint sets PerhapsSum.
 func (j *Job) joint(all map[string]string) {
 	option := func(name, alias string) string {
 		return cmp.Or(j.Options[name], j.Options[alias], all[name], all[alias])
 	}
 	var ran, slowest time.Duration
-	for _, d := range j.directions()[:3] {
-		ran, slowest = ran+d.Runtime, max(slowest, d.Runtime)
+	for _, d := range j.directions() {
+		slowest = max(slowest, d.Runtime)
 	}
-	if v := option("verify", ""); v == "" || v == "0" || v == "none" { // without verify, reads and writes run at the same time
-		ran = slowest
+	ran = slowest
+	if v := option("verify", ""); v != "" && v != "0" && v != "none" { // otherwise, reads and writes run at the same time
+		ran = max(slowest, j.Read.Runtime+j.Write.Runtime+j.Trim.Runtime)
 	}
-	if ran < 100*time.Millisecond {
+	if ran == 0 {
 		return
 	}
 	jobs := min(j.Runtime.Seconds()/ran.Seconds(), 1<<20)
@@ -582,18 +593,25 @@ func (j *Job) joint(all map[string]string) {
 		inFlight = int64(max(float64(n), jobs)+1) * int64(min(max(depth, 1), 1<<20))
 	}
 	unlike := false
-	for _, d := range j.directions()[:3] {
+	for _, d := range j.directions() {
 		if bs, err := ParseSize(option("bs", "blocksize"), 1024); err == nil && bs > 0 && d.IOs > 0 && d.Short == 0 {
 			unlike = unlike || !d.FitsBlocks(float64(bs), inFlight)
 		}
 	}
-	if jobs < float64(n)+0.85 && (!unlike || jobs < float64(n)+0.05) {
+	// fio counts a job's work after its last I/O, such as a flush, and rounds the runtime down.
+	const coarse, rounding = 5 * time.Millisecond, 1.05
+	j.PerhapsSum = ran < coarse || j.Runtime > 0 && (jobs > rounding*float64(n) || jobs < 0.8*float64(n))
+	switch {
+	case j.Options["name"] != "" && j.Options["name"] != j.Name:
+		jobs = max(jobs, 2)
+	case ran < 100*time.Millisecond, jobs < float64(n)+0.85 && (!unlike || jobs < float64(n)+0.05):
 		return
 	}
 	j.Members = int(math.Ceil(jobs - 0.05))
 	if unlike {
 		j.Unlike = []string{"bs"}
 	}
+	j.printed, j.Options = j.Options, maps.Clone(j.Options)
 	maps.DeleteFunc(j.Options, func(k, _ string) bool { return !strings.HasSuffix(k, "_log") })
 }
 
@@ -695,15 +713,21 @@ func (d *decoder) direction(dir *Direction) func() error {
 		hasKBytes := ioKBytes != math.MaxUint64
 		switch {
 		case hasKBytes && ioBytes == 0:
-			dir.Bytes, dir.bytesOff = ioKBytes*1024, 1024
+			dir.Bytes, dir.BytesOff = ioKBytes*1024, 1024
 		case hasKBytes:
 			dir.Bytes = ioBytes
 		default:
-			dir.Bytes, dir.bytesOff = ioBytes*1024, 1024
+			dir.Bytes, dir.BytesOff = ioBytes*1024, 1024
 		}
 		dir.Bandwidth, dir.BandwidthOff = bwBytes, 1
 		if bwBytes == 0 {
 			dir.Bandwidth, dir.BandwidthOff = bw*1024, 1024
+		}
+		if hasKBytes && ioBytes > 0 && apart(float64(ioBytes), float64(ioKBytes)*1024, 1024) {
+			dir.Twice = fmt.Sprintf("io_bytes is %d, and io_kbytes is %d", ioBytes, ioKBytes)
+		}
+		if bwBytes > 0 && bw > 0 && apart(bwBytes, bw*1024, 1025) {
+			dir.Twice = fmt.Sprintf("bw_bytes is %.0f, and bw is %.0f", bwBytes, bw)
 		}
 		if dir.IOPS == math.Trunc(dir.IOPS) {
 			dir.IOPSOff = 1
@@ -711,6 +735,9 @@ func (d *decoder) direction(dir *Direction) func() error {
 		return err
 	}
 }
+
+// apart reports whether two forms of one number differ by more than their rounding and 5 %.
+func apart(a, b, rounding float64) bool { return math.Abs(a-b) > rounding+0.05*min(a, b) }
 
 func (d *decoder) latency(l *Latency, unit float64) func() error {
 	return func() error {

@@ -384,7 +384,7 @@ func sameRun(x, y []*Job) bool {
 			if k == 3 && (d.Runtime == 0 || e.Runtime == 0) {
 				continue // text omits the sum of the directions, or prints 0 (unified_rw_reporting=both)
 			}
-			if d.Runtime != e.Runtime || math.Abs(float64(d.Bytes)-float64(e.Bytes)) > d.bytesOff+e.bytesOff {
+			if d.Runtime != e.Runtime || math.Abs(float64(d.Bytes)-float64(e.Bytes)) > d.BytesOff+e.BytesOff {
 				return false
 			}
 			if d.IOs > 0 && e.IOs > 0 && d.IOsFrom == Exact && e.IOsFrom == Exact && d.IOs != e.IOs {

@@ -70,6 +70,11 @@ type Job struct {
 	Error   int           // errno of the error that stopped the job; 0 means success
 	Elapsed time.Duration // since the start of fio, in whole seconds; only in JSON
 	Options map[string]string
+	printed map[string]string // the options in a sum as fio printed them; nil if they are equal to Options
+
+	// PerhapsSum reports that a JSON row may be the sum of several sections. Then Options are those of the last section,
+	// and the options of the others are unknown.
+	PerhapsSum bool
 
 	Read, Write, Trim Direction
 	// Mixed is the sum that unified_rw_reporting reports, instead of or in addition to the directions.
@@ -97,11 +102,13 @@ type Direction struct {
 	IOPS      float64
 	Bandwidth float64
 
-	// IOPSOff and BandwidthOff are the maximum rounding errors of IOPS and Bandwidth.
-	IOPSOff, BandwidthOff float64
+	// IOPSOff, BandwidthOff and BytesOff are the maximum rounding errors of IOPS, Bandwidth and Bytes.
+	IOPSOff, BandwidthOff, BytesOff float64
 
-	share    float64 // share of the group's bandwidth, from terse
-	bytesOff float64 // maximum rounding error of Bytes
+	// Twice describes a number that fio printed in two forms that contradict each other; "" if there is none.
+	Twice string
+
+	share float64 // share of the group's bandwidth, from terse
 
 	// The sources of IOs and Bytes. Text and terse output do not contain both exactly.
 	IOsFrom, BytesFrom Source
@@ -279,7 +286,7 @@ func (r *Result) complete() {
 // ramp, fio counts the bytes of up to inFlight I/Os that started in the ramp, but does not count these I/Os.
 func (d *Direction) FitsBlocks(size float64, inFlight int64) bool {
 	blocks, ios := float64(d.Bytes)/size, float64(d.IOs)
-	return math.Abs(blocks-ios) <= max(0.05*ios, float64(inFlight))
+	return math.Abs(blocks-ios) <= max(0.05*ios, float64(inFlight))+d.BytesOff/size
 }
 
 // counted returns the total count of the bins.

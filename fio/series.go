@@ -65,7 +65,7 @@ func (r *Result) after(prev *Result) relation {
 	pids, failed, held := true, false, false
 	for i := range r.Jobs {
 		a, b := &prev.Jobs[i], &r.Jobs[i]
-		if a.Name != b.Name || a.Host != b.Host || a.Group != b.Group || a.PID != b.PID || !maps.Equal(a.Options, b.Options) || b.ContextSwitches < a.ContextSwitches {
+		if a.Name != b.Name || a.Host != b.Host || a.Group != b.Group || a.PID != b.PID || !maps.Equal(a.recorded(), b.recorded()) || b.ContextSwitches < a.ContextSwitches {
 			return another
 		}
 		pids = pids && a.PID != 0
@@ -119,6 +119,14 @@ func (r *Result) after(prev *Result) relation {
 		return later
 	}
 	return perhaps
+}
+
+// recorded returns the options as fio printed them.
+func (j *Job) recorded() map[string]string {
+	if j.printed != nil {
+		return j.printed
+	}
+	return j.Options
 }
 
 // telling is a latency in seconds. Two results with the same maximum latency are probably from one process if that

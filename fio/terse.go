@@ -137,7 +137,7 @@ func parseTerseDirection(f []string) Direction {
 		IOPS:      number(f[2]),
 		Runtime:   milliseconds(f[3]),
 	}
-	if d.bytesOff = 1024; d.Bytes > 0 {
+	if d.BytesOff = 1024; d.Bytes > 0 {
 		d.BytesFrom, d.IOsFrom = Rounded, Rounded
 	}
 	latency := func(f []string) Latency {
@@ -159,6 +159,9 @@ func parseTerseDirection(f []string) Direction {
 	sortPercentiles(d.Completion.Percentiles)
 	f = f[tersePercentiles:]
 	d.Total = latency(f)
+	if d.Completion.Mean == 0 && d.Total.Mean > 0 { // the percentiles are of the only latency that fio measured
+		d.Completion.Percentiles, d.Total.Percentiles = nil, d.Completion.Percentiles
+	}
 	d.share = tersePercent(f[terseLatency+2])
 	d.IOPSOff, d.BandwidthOff = 1, 1024
 	d.countTerse()
@@ -181,10 +184,13 @@ func (d *Direction) countTerse() {
 	if float64(bs) < least || float64(bs)/2 >= least || d.Bytes%bs != 0 || d.Bytes%1024 != 0 {
 		return
 	}
-	d.IOs, d.IOsFrom = d.Bytes/bs, FromBytes
-	if bs >= 1024 {
+	switch {
+	case bs >= 1024:
 		d.BytesFrom = Exact // whole blocks of whole KiB are not rounded
+	case d.Bytes < 1<<20: // a block that the bytes may lack is not negligible
+		return
 	}
+	d.IOs, d.IOsFrom = d.Bytes/bs, FromBytes
 }
 
 func sortPercentiles(ps []Percentile) {

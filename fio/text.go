@@ -2,6 +2,7 @@ package fio
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -401,9 +402,18 @@ func (t *textReader) head(s string) bool {
 		}
 	}
 	if bs := blockSizes(s); bs != [3]string{} {
-		o["bs"] = bs[0]
+		key := "bs"
+		if strings.Contains(strings.Join(bs[:], ""), "-") { // fio shows the smallest and the largest size of a bssplit, too
+			key = "bsrange"
+			for i, b := range bs {
+				if !strings.Contains(b, "-") {
+					bs[i] = b + "-" + b
+				}
+			}
+		}
+		o[key] = bs[0]
 		if bs[1] != bs[0] || bs[2] != bs[0] {
-			o["bs"] = strings.Join(bs[:], ",")
+			o[key] = strings.Join(bs[:], ",")
 		}
 	}
 	if t.heads == nil {
@@ -537,12 +547,12 @@ var directionNames = []string{"read", "write", "trim", "mixed"}
 // direction reads the rates of one direction.
 func (t *textReader) direction(name, s string) bool {
 	var size, rate, iops amount
-	var ms string
+	var ms, twice string
 	switch {
 	case strings.HasPrefix(s, "IOPS="):
 		iops = amountOf(field(s, "IOPS="))
-		bw, _, _ := strings.Cut(field(s, "BW="), " ")
-		rate = sizeOf(strings.TrimSuffix(bw, "/s"), false)
+		bw := field(s, "BW=")
+		rate, twice = inTwoForms("BW", bw, before(t.version, 2, 20))
 		_, total, ok := strings.Cut(s, ")(")
 		b, run, ok2 := strings.Cut(total, "/")
 		if !ok || !ok2 {
@@ -569,7 +579,7 @@ func (t *textReader) direction(name, s string) bool {
 		t.excerpt()
 	}
 	t.dir, t.pct = t.job.directions()[i], nil
-	t.dir.IOPS, t.dir.Bandwidth, t.dir.Runtime = iops.value, rate.value, ran
+	t.dir.IOPS, t.dir.Bandwidth, t.dir.Runtime, t.dir.Twice = iops.value, rate.value, ran, twice
 	t.job.size[i], t.job.rate[i], t.job.iops[i] = size, rate, iops
 	return true
 }
@@ -600,12 +610,18 @@ func (t *textReader) summary(name, s string) bool {
 	if _, slowest, ok := strings.Cut(ms, "-"); ok {
 		ms = slowest
 	}
-	bw, _, _ = strings.Cut(bw, " ")
-	b, _, _ := strings.Cut(field(s, "io="), " ")
-	rate, size := sizeOf(strings.TrimSuffix(bw, "/s"), old), sizeOf(b, old)
+	b := field(s, "io=")
+	wild := old || before(t.version, 2, 20)
+	rate, twice := inTwoForms("bw", bw, wild)
+	size, other := inTwoForms("io", b, wild)
+	if old {
+		rate, size = sizeOf(strings.TrimSuffix(bw, "/s"), old), sizeOf(b, old)
+	}
+	twice = cmp.Or(twice, other)
 	i := slices.Index(directionNames, name)
 	if t.known(i, rate) {
 		t.closed, t.summaries[i] = true, true
+		t.compare(i, size, twice, wild)
 		return true
 	}
 	if rate.value == 0 || size.value == 0 {
@@ -617,9 +633,47 @@ func (t *textReader) summary(name, s string) bool {
 		t.summed = true
 	}
 	d := t.job.directions()[i]
-	d.Bandwidth, d.Runtime = rate.value, ran
+	d.Bandwidth, d.Runtime, d.Twice = rate.value, ran, twice
 	t.job.size[i], t.job.rate[i] = size, rate
 	return true
+}
+
+// inTwoForms reads a number that fio prints in two units, such as "34.8MiB/s (36.5MB/s)". If the two contradict each
+// other, twice describes them. For `wild`, see amount.margin.
+func inTwoForms(name, s string, wild bool) (a amount, twice string) {
+	one, rest, _ := strings.Cut(s, " (")
+	another, _, two := strings.Cut(rest, ")")
+	a = sizeOf(strings.TrimSuffix(one, "/s"), false)
+	b := sizeOf(strings.TrimSuffix(another, "/s"), false)
+	if two && apart(a.value, b.value, a.margin(wild)+b.margin(wild)) {
+		twice = fmt.Sprintf("%s is %s, and %s", name, one, another)
+	}
+	return a, twice
+}
+
+// compare compares the size in the summary of direction i with the rows of the group. An excerpt may lack rows.
+func (t *textReader) compare(i int, size amount, twice string, wild bool) {
+	total, off := 0.0, size.margin(wild)
+	var first *Direction
+	for _, row := range t.rows {
+		if row.Group != t.group || row.Name == allClients {
+			continue
+		}
+		if d := row.directions()[i]; !d.empty() {
+			if first == nil {
+				first = d
+			}
+			total, off = total+row.size[i].value, off+row.size[i].margin(wild)
+		}
+	}
+	whole := len(t.heads) > 0 && !t.implied
+	switch {
+	case first == nil || first.Twice != "":
+	case twice != "":
+		first.Twice = twice
+	case apart(total, size.value, off) && (whole || total > size.value):
+		first.Twice = fmt.Sprintf("the jobs did %.4g bytes, and the group %.4g", total, size.value)
+	}
 }
 
 // known reports whether the summary of direction i with this rate belongs to the rows that were read.
@@ -784,19 +838,25 @@ func (t *textReader) flush() {
 }
 
 // describe sets the options of each row from its head. With group_reporting, a row is the sum of several jobs under the
-// name of the first. Such a row gets the options that all of these jobs share.
+// name of the first. Such a row gets the options that all of these jobs share. If several heads have the name of a row,
+// and it is unknown which of them belongs to the row, the row gets the options that these heads share.
 func (t *textReader) describe() {
-	rows := map[string]bool{}
-	for _, row := range t.rows {
-		rows[row.Name] = true
-	}
 	type key struct {
 		name  string
 		group int
 	}
+	rows := map[key]bool{}
+	inGroup := map[int][]*textRow{}
+	for _, row := range t.rows {
+		rows[key{row.Name, row.Group}] = true
+		inGroup[row.Group] = append(inGroup[row.Group], row)
+	}
 	own, rest := map[key][]textHead{}, map[int][]textHead{} // a head without a row may belong to any row of its group
+	all := map[int][]textHead{}
 	for _, h := range t.heads {
-		if own[key{h.name, h.group}] = append(own[key{h.name, h.group}], h); !rows[h.name] {
+		all[h.group] = append(all[h.group], h)
+		k := key{h.name, h.group}
+		if own[k] = append(own[k], h); !rows[k] {
 			rest[h.group] = append(rest[h.group], h)
 		}
 	}
@@ -805,14 +865,19 @@ func (t *textReader) describe() {
 		if len(heads) > 0 && row.Members > 1 {
 			heads = slices.Concat(heads, rest[row.Group])
 		}
+		if own := inGroup[row.Group]; slices.EqualFunc(all[row.Group], own, func(h textHead, r *textRow) bool { return h.name == r.Name }) {
+			heads = all[row.Group][slices.Index(own, row):][:1]
+		}
 		for i, h := range heads {
 			if i == 0 {
 				row.Options = maps.Clone(h.options)
 				continue
 			}
 			for k, v := range row.Options {
-				if h.options[k] != v {
-					delete(row.Options, k)
+				if h.options[k] == v {
+					continue
+				}
+				if delete(row.Options, k); row.Members > 1 {
 					row.Unlike = append(row.Unlike, k)
 				}
 			}
@@ -872,13 +937,13 @@ func (d *Direction) settle(size, rate amount, bs float64, wild bool) {
 			return
 		}
 	}
-	d.Bytes, d.BytesFrom, d.bytesOff = count(size.value), Rounded, margin
+	d.Bytes, d.BytesFrom, d.BytesOff = count(size.value), Rounded, margin
 	if size.scale == 1 {
 		d.BytesFrom = Exact
 		return
 	}
 	total := rate.value * d.Runtime.Seconds()
 	if off := rate.margin(wild) / rate.value; rate.value > 0 && off < margin/size.value && math.Abs(total-size.value) <= margin+total*off {
-		d.Bytes, d.BytesFrom, d.bytesOff = count(total), FromRate, total*off
+		d.Bytes, d.BytesFrom, d.BytesOff = count(total), FromRate, total*off
 	}
 }

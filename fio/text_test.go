@@ -223,6 +223,29 @@ func terseDir(version, kib, kibs, iops, ms int) string {
 	return s
 }
 
+// Terse output rounds the bytes to KiB, and has no number of I/Os. Values omits sums that are not known.
+func TestTerseTotals(t *testing.T) {
+	for _, c := range []struct {
+		name, read, write string
+		ios               map[string]float64 // 0 for a value that must be absent
+	}{
+		{"one direction of an unclear block size", terseDir(3, 4096, 1000, 250, 4096), terseDir(3, 4096, 1000, 333, 4096), map[string]float64{"read.ios": 1024, "write.ios": 0, "mixed.ios": 0}},
+		{"three blocks of 512 bytes", terseDir(3, 1, 9, 19, 151), terseDir(3, 4096, 1000, 250, 4096), map[string]float64{"read.ios": 0, "mixed.ios": 0, "write.ios": 1024}},
+		{"many blocks of 512 bytes", terseDir(3, 4096, 1000, 2000, 4096), terseDir(3, 4096, 1000, 250, 4096), map[string]float64{"read.ios": 8192, "mixed.ios": 9216}},
+		{"no completion latency", strings.Replace(terseDir(3, 4096, 1000, 250, 4096), ";10;4000;100.250000;20.000000", ";0;0;0.000000;0.000000", 1), terseDir(3, 4096, 1000, 250, 4096),
+			map[string]float64{"read.latency.completion.mean": 0, "read.latency.p50": 90e-6}},
+	} {
+		r := one(t, []byte(terseSample(3, c.read, c.write)+"\n"), "").Result
+		for name, want := range c.ios {
+			if want == 0 {
+				absent(t, r, name)
+			} else {
+				near(t, c.name+", "+name, value(t, r, name), want, 1e-12)
+			}
+		}
+	}
+}
+
 func TestTerseVersions(t *testing.T) {
 	read := func(v int) string { return terseDir(v, 4096, 1000, 250, 4096) }
 	zero := func(v int) string {

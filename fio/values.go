@@ -21,7 +21,9 @@ const minBeyond = 100
 type total struct {
 	name                          string
 	iops, bandwidth               float64
-	bytes, ios, short             uint64
+	bytes, short                  uint64
+	ios                           uint64        // 0 if the number of a job is unknown
+	uncounted                     bool          // the number of I/Os of a job is unknown
 	runtime                       time.Duration // of the slowest job
 	submission, completion, total Latency
 }
@@ -47,6 +49,7 @@ func (t *total) distribution() *Latency {
 func (t *total) add(o *total) {
 	t.iops, t.bandwidth = t.iops+o.iops, t.bandwidth+o.bandwidth
 	t.bytes, t.ios, t.short = sum(t.bytes, o.bytes), sum(t.ios, o.ios), sum(t.short, o.short)
+	t.uncounted = t.uncounted || o.uncounted
 	t.runtime = max(t.runtime, o.runtime)
 }
 
@@ -89,7 +92,7 @@ func (r *Result) totals() []total {
 			g := &groups[at]
 			job := total{iops: dir.IOPS, bandwidth: dir.Bandwidth, bytes: dir.Bytes, ios: dir.IOs, short: dir.Short, runtime: dir.Runtime}
 			if dir.IOs == 0 {
-				job.iops = 0
+				job.iops, job.uncounted = 0, true
 				g.rounded += dir.IOPS
 			}
 			g.add(&job)
@@ -103,6 +106,9 @@ func (r *Result) totals() []total {
 			t.add(&g.total)
 			t.iops += g.rounded
 		}
+		if t.uncounted {
+			t.ios = 0
+		}
 		if len(groups) > 0 {
 			out = append(out, t)
 		}
@@ -114,6 +120,9 @@ func (r *Result) totals() []total {
 	for i := range out {
 		m.add(&out[i])
 		m.addLatencies(&out[i].submission, &out[i].completion, &out[i].total)
+	}
+	if m.uncounted {
+		m.ios = 0
 	}
 	return append(out, m)
 }

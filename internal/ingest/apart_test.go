@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -75,7 +78,7 @@ func TestJobsOfARow(t *testing.T) {
 		{"sections of several depths", head("a", 1) + head("b", 32) + fmt.Sprintf(row, 7), "2", ""},
 		{"sections of one depth", head("a", 32) + head("b", 32) + fmt.Sprintf(row, 7), "2", "32"},
 		{"clones of two clients", head("a", 32) + fmt.Sprintf(row, 7) + fmt.Sprintf(row, 8), "4", "32"},
-		{"sections in JSON", two, "2", "4"},
+		{"sections in JSON, which may override a global depth", two, "2", ""},
 	} {
 		var b Batch
 		add(t, &b, Source{Name: "x.txt"}, c.text)
@@ -124,6 +127,48 @@ func TestBufferedIsNotDirect(t *testing.T) {
 		_, trials, _ := finish(t, &b)
 		if got := trials[0].Facts[iotax.FactDirect]; got != want {
 			t.Errorf("%s: %q, want %q", options, got, want)
+		}
+	}
+}
+
+// The depth of one section is not used for other sections that ran at the same time.
+func TestDepthOfSections(t *testing.T) {
+	t.Parallel() // the test mostly waits for fio
+	dir := t.TempDir()
+	deep, flat := "[deep]\niodepth=64\nrate_iops=2000\n", "[flat]\niodepth=1\n"
+	for _, c := range []struct {
+		name, global, sections string
+		found                  bool
+	}{
+		{"a job that does not reach its depth", "runtime=300ms", "[a]\niodepth=64\n", true},
+		{"a group that does not reach its depth", "runtime=300ms\ngroup_reporting", "[a]\niodepth=64\nnumjobs=2\n", true},
+		{"sections", "runtime=300ms", deep + flat, false},
+		{"sections in the other order", "runtime=300ms", flat + deep, false},
+		{"sections of several engines", "runtime=300ms\niodepth=64", "[a]\nioengine=psync\n[b]\n", false},
+		{"sections in one row", "runtime=300ms\ngroup_reporting", deep + flat, false},
+		{"sections in one row, the last is deep", "runtime=300ms\ngroup_reporting", flat + "[deep]\niodepth=64\n", false},
+		{"the same within 50 ms", "runtime=50ms\ngroup_reporting", flat + "[deep]\niodepth=64\n", false},
+		{"the same, unified", "runtime=300ms\ngroup_reporting\nunified_rw_reporting=1", flat + "[deep]\niodepth=64\n", false},
+		{"a short section, the last", "runtime=300ms\ngroup_reporting", flat + "[deep]\niodepth=64\nruntime=30ms\n", false},
+	} {
+		job := filepath.Join(dir, "j.fio")
+		text := "[global]\nioengine=null\nsize=1g\nbs=4k\nrw=randread\ntime_based\n" + c.global + "\n" + c.sections
+		if err := os.WriteFile(job, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("fio", "--output-format=json,normal", job)
+		cmd.Dir = dir
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for kind, data := range kinds(out) {
+			var b Batch
+			add(t, &b, Source{Name: "x.txt"}, string(data))
+			_, trials, _ := finish(t, &b)
+			if got := slices.Contains(ids(trials[0]), "depth-not-reached"); got != c.found {
+				t.Errorf("%s, %s: %v, %v", c.name, kind, ids(trials[0]), trials[0].Facts)
+			}
 		}
 	}
 }

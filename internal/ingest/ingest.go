@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"path"
 	"regexp"
 	"slices"
@@ -523,73 +524,124 @@ func option(r *fio.Result, key string) string {
 	return r.Options[key]
 }
 
-// directOf is like `option` for the key "direct", but a job may also set direct through its inverse, buffered.
-func directOf(r *fio.Result) string {
-	var all []map[string]string
-	for _, j := range r.Jobs {
-		all = append(all, j.Options)
-	}
-	for _, options := range append(all, r.Options) {
-		if v, ok := options["direct"]; ok {
-			return v
+// ofJob returns the value of an option of j, from the job itself or from the global options.
+func ofJob(r *fio.Result, j *fio.Job, key string) string {
+	for _, options := range []map[string]string{j.Options, r.Options} {
+		v, ok := options[key]
+		if !ok && key == "rw" {
+			v, ok = options["readwrite"]
 		}
-		if v, ok := options["buffered"]; ok {
-			return map[string]string{"0": "1", "1": "0"}[v]
+		if not, inverse := options["buffered"]; !ok && inverse && key == iotax.FactDirect {
+			v, ok = map[string]string{"0": "1", "1": "0"}[not], true
+		}
+		if ok && (key == "bs" || key == "size") {
+			return canonical(v)
+		}
+		if ok {
+			return v
 		}
 	}
 	return ""
+}
+
+// ofJobs returns the value of an option of all rows, in order, joined as in "32 + default" if they differ. It returns
+// "" if no row sets the option, or if its value is unknown in a row that is a sum of jobs. Such a row may contain jobs
+// that override a global iodepth.
+func ofJobs(r *fio.Result, key string) string {
+	var values []string
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
+		v := ofJob(r, j, key)
+		sum := slices.Contains(j.Unlike, key) || v == "" && ofSections(r, j) || key == iotax.FactIODepth && (j.PerhapsSum || ofSections(r, j))
+		if sum {
+			return ""
+		}
+		if key == iotax.FactIODepth && v == "" && ofJob(r, j, iotax.FactIOEngine) != "" {
+			v = "1"
+		}
+		values = append(values, v)
+	}
+	if values = slices.Compact(values); len(values) == 1 {
+		return values[0]
+	}
+	for i, v := range values {
+		values[i] = cmp.Or(v, "default")
+	}
+	return strings.Join(values, " + ")
+}
+
+// threads returns the number of jobs that ran at the same time in a row, as far as the row shows it.
+func threads(r *fio.Result, j *fio.Job) int {
+	n, _ := strconv.Atoi(ofJob(r, j, iotax.FactNumJobs))
+	if !j.PerhapsSum {
+		return n
+	}
+	var slowest time.Duration
+	for _, d := range []*fio.Direction{&j.Read, &j.Write, &j.Trim, &j.Mixed} {
+		slowest = max(slowest, d.Runtime)
+	}
+	return max(n, int(math.Ceil(min(j.Runtime.Seconds()/max(slowest.Seconds(), 0.001), 1<<20))))
 }
 
 // jobFacts returns the facts about a result's jobs that checks need. The fio workload uses the same names for them.
 func jobFacts(r *fio.Result) map[string]string {
 	facts := map[string]string{}
 	for _, k := range []string{"rw", "bs", "bsrange", "bssplit", "ioengine", "iodepth", "direct", "size", "rwmixread"} {
-		v := option(r, k)
-		if k == "rw" {
-			v = cmp.Or(v, option(r, "readwrite"))
-		}
-		if k == "bs" || k == "size" {
-			v = canonical(v)
-		}
-		if k == iotax.FactDirect {
-			v = directOf(r)
-		}
-		if v != "" {
+		if v := ofJobs(r, k); v != "" {
 			facts[k] = v
 		}
 	}
 	type row struct{ host, name string }
-	rows, jobs, threads, sum := map[row]int{}, map[row]int{}, map[row]int{}, 0
-	for _, j := range r.Jobs {
+	rows, jobs, most, sum := map[row]int{}, map[row]int{}, map[row]int{}, 0
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
 		at := row{j.Host, j.Name}
-		n, _ := strconv.Atoi(cmp.Or(j.Options["numjobs"], r.Options["numjobs"]))
 		rows[at]++
 		jobs[at] += j.Members
-		threads[at] = max(threads[at], n)
+		most[at] = max(most[at], threads(r, j))
 	}
 	for at, n := range rows {
-		sum += max(n, jobs[at], threads[at])
+		sum += max(n, jobs[at], most[at])
 	}
 	if facts[iotax.FactIOEngine] != "" && sum > 0 {
 		facts[iotax.FactNumJobs] = strconv.Itoa(sum)
-		if facts[iotax.FactIODepth] == "" && !slices.ContainsFunc(r.Jobs, func(j fio.Job) bool { return len(j.Unlike) > 0 || ofSections(r, &j) }) {
-			facts[iotax.FactIODepth] = "1"
-		}
 	}
-	all := maps.Clone(r.Options)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, r.Jobs[0].Options)
 	facts[iotax.FactJob] = iotax.JobText(normal(r))
-	var words []string
-	for _, k := range slices.Sorted(maps.Keys(all)) {
-		words = append(words, "--"+k+"="+all[k])
-	}
-	if len(words) > 0 {
+	if words := command(r); len(words) > 0 {
 		facts[iotax.FactCommand] = iotax.QuoteAll(append([]string{"fio"}, words...))
 	}
 	return facts
+}
+
+// command returns the options of the jobs as arguments of fio.
+func command(r *fio.Result) []string {
+	flags := func(options map[string]string) (words []string) {
+		for _, k := range slices.Sorted(maps.Keys(options)) {
+			words = append(words, "--"+k+"="+options[k])
+		}
+		return words
+	}
+	var unlike []*fio.Job
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
+		if !slices.ContainsFunc(unlike, func(o *fio.Job) bool { return o.Name == j.Name && maps.Equal(o.Options, j.Options) }) {
+			unlike = append(unlike, j)
+		}
+	}
+	if len(unlike) == 1 {
+		all := map[string]string{}
+		maps.Copy(all, r.Options)
+		maps.Copy(all, unlike[0].Options)
+		return flags(all)
+	}
+	words := flags(r.Options)
+	for _, j := range unlike {
+		if own := flags(j.Options); len(own) > 0 {
+			own = slices.DeleteFunc(own, func(w string) bool { return w == "--name="+j.Name })
+			words = append(append(words, "--name="+j.Name), own...)
+		}
+	}
+	return words
 }
 
 func isJSON(r *fio.Result) bool { return r.Kind == fio.KindJSON || r.Kind == fio.KindJSONPlus }

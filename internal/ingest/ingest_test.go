@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,8 +25,8 @@ func doc(at time.Time, options string, jobs ...string) string {
 }
 
 func job(name string, group, ios, ms int, options string) string {
-	return fmt.Sprintf(`{"jobname" : %q, "groupid" : %d, "error" : 0, "job options" : {%s}, "read" : {"io_bytes" : %d, "io_kbytes" : 1, "total_ios" : %d, "runtime" : %d, "iops" : %d,
-		"lat_ns" : {"min" : 1, "max" : 9000, "mean" : 5000, "stddev" : 10, "N" : %d}}, "job_runtime" : %d, "usr_cpu" : 1, "sys_cpu" : 1}`, name, group, options, ios*4096, ios, ms, ios*1000/ms, ios, ms)
+	return fmt.Sprintf(`{"jobname" : %q, "groupid" : %d, "error" : 0, "job options" : {%s}, "read" : {"io_bytes" : %d, "io_kbytes" : %d, "total_ios" : %d, "runtime" : %d, "iops" : %d,
+		"lat_ns" : {"min" : 1, "max" : 9000, "mean" : 5000, "stddev" : 10, "N" : %d}}, "job_runtime" : %d, "usr_cpu" : 1, "sys_cpu" : 1}`, name, group, options, ios*4096, ios*4, ios, ms, ios*1000/ms, ios, ms)
 }
 
 func add(t *testing.T, b *Batch, src Source, text string) {
@@ -50,6 +51,33 @@ func cells(trials []*iotax.Trial) []string {
 		out = append(out, t.Cell())
 	}
 	return out
+}
+
+// kinds splits the output of --output-format=normal,terse,json+ into its formats.
+func kinds(out []byte) map[fio.Kind][]byte {
+	all := map[fio.Kind][]byte{}
+	in := false
+	for line := range bytes.Lines(out) {
+		k := fio.KindText
+		switch {
+		case in || bytes.HasPrefix(line, []byte("{")):
+			k, in = fio.KindJSONPlus, !bytes.HasPrefix(line, []byte("}"))
+		case len(line) > 2 && line[1] == ';':
+			k = fio.KindTerse
+		}
+		all[k] = append(all[k], line...)
+	}
+	return all
+}
+
+// ids returns the rules of a trial's findings.
+func ids(t *iotax.Trial) []string {
+	var out []string
+	for _, f := range t.Findings {
+		out = append(out, f.Rule)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func TestTargetOf(t *testing.T) {

@@ -179,20 +179,23 @@ func Derive(t *iotax.Trial) {
 	used, _ := t.Value(iotax.ValueCPUHostUsed)
 	add(iotax.ValueCPUPerIO, iotax.Seconds, iotax.Down, used.Value/rate)
 	add(iotax.ValueIOPerCore, iotax.PerSecond, iotax.Up, rate/used.Value)
-	perIO := func(name, of string, over time.Duration) {
+	window := t.Length.Seconds() // a job whose size is limited may end before its time
+	if v, ok := t.Value(iotax.ValueDuration); ok && v.Value > 0 {
+		window = v.Value
+	}
+	perIO := func(name, of string, seconds float64) {
 		cores, _ := t.Value(of)
 		if cores.Unit == iotax.Seconds {
-			seconds := over.Seconds()
-			if seconds == 0 { // work without a fixed length
-				v, _ := t.Value(iotax.ValueDuration)
-				seconds = v.Value
-			}
 			cores.Value /= seconds
 		}
 		add(name, iotax.Seconds, iotax.Down, cores.Value/rate)
 	}
-	perIO(iotax.ValueCPUServingPerIO, iotax.ValueCPUServing, t.Ramp+t.Length) // the watched CPU time covers the ramp and the window
-	perIO(iotax.ValueCPUClientPerIO, iotax.ValueCPUClient, t.Length)          // the generator reports the CPU time of the window
+	watched := (t.Ramp + t.Length).Seconds() // the ramp and the window
+	if watched == 0 {                        // work without a fixed length
+		watched = window
+	}
+	perIO(iotax.ValueCPUServingPerIO, iotax.ValueCPUServing, watched)
+	perIO(iotax.ValueCPUClientPerIO, iotax.ValueCPUClient, window) // the generator reports the CPU time of the window
 }
 
 // deriveStalls adds the stalls in the intervals of a histogram. It omits a period of 0, but adds the other values even

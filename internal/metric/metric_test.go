@@ -46,6 +46,10 @@ func TestDerive(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, v.Value, want)
 		}
 	}
+	short := &iotax.Trial{Length: time.Minute, Values: append(x.Values[:4:4], iotax.Value{Name: iotax.ValueDuration, Value: 10, Unit: iotax.Seconds})}
+	if Derive(short); short.Values[len(short.Values)-1].Value != .0005 {
+		t.Errorf("of a job that ended after 10 s of a minute: %v", short.Values)
+	}
 	if _, ok := x.Value("read.latency.p99.9"); ok { // only ten I/Os are beyond it
 		t.Error("a quantile with too few I/Os beyond is a value")
 	}

@@ -606,9 +606,11 @@ func (r reading) reached() float64 {
 	return 0
 }
 
-// asked returns iodepth × numjobs. A synchronous engine has depth 1.
+// asked returns iodepth × numjobs. A synchronous engine has depth 1. The depth is unknown if the jobs differ in their
+// depth or engine.
 func (r reading) asked() (float64, bool) {
 	depth, ok := r.number(iotax.FactIODepth)
+	ok = ok && len(r.parts(iotax.FactIOEngine)) == 1
 	jobs, known := r.jobs()
 	if fio.Synchronous(r.fact(iotax.FactIOEngine)) {
 		depth, ok = 1, true

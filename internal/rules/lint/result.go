@@ -24,6 +24,10 @@ const sector = 512
 
 func rateMismatch(ran *fio.Job, j *job, r *report) {
 	for _, d := range directionsOf(ran) {
+		if d.Twice != "" {
+			r.at(j, j.head, "%s: %s", d.name, d.Twice)
+			continue
+		}
 		mean := 0.0
 		if d.IOs > 0 {
 			mean = float64(d.Bytes) / float64(d.IOs)
@@ -44,9 +48,12 @@ func rateMismatch(ran *fio.Job, j *job, r *report) {
 		if d.Runtime > 0 && d.Runtime.Seconds() < 0.1 {
 			continue
 		}
-		bandwidth := between{d.Bandwidth - d.BandwidthOff, d.Bandwidth + d.BandwidthOff}
-		iops := between{d.IOPS - d.IOPSOff, d.IOPS + d.IOPSOff}
 		s := d.Runtime.Seconds()
+		bandwidth := between{d.Bandwidth - d.BandwidthOff, d.Bandwidth + d.BandwidthOff}
+		if s > 0 { // the bytes are rounded, too
+			bandwidth.least, bandwidth.most = bandwidth.least-d.BytesOff/s, bandwidth.most+d.BytesOff/s
+		}
+		iops := between{d.IOPS - d.IOPSOff, d.IOPS + d.IOPSOff}
 		if s > 0 && d.Bandwidth > 0 && d.Bytes > 0 && bandwidth.off(float64(d.Bytes)/s) {
 			r.at(j, j.head, "%s: %s in %s are %s/s, and the bandwidth is %s/s", d.name, rules.Bytes(int64(d.Bytes)), rules.Time(d.Runtime), rules.Bytes(int64(float64(d.Bytes)/s)), rules.Bytes(int64(d.Bandwidth)))
 			continue
@@ -136,7 +143,9 @@ func noLatency(ran *fio.Job, j *job, r *report) {
 	}
 	done := uint64(0)
 	for _, d := range directionsOf(ran) {
-		done += d.IOs
+		if d.name != "mixed" || done == 0 {
+			done += d.IOs
+		}
 		for _, l := range []*fio.Latency{&d.Total, &d.Completion, &d.Submission} {
 			if l.N > 0 || l.Mean > 0 || l.Max > 0 {
 				return

@@ -18,6 +18,16 @@ func ran() *fio.Result {
 	}}}
 }
 
+// An I/O of unified_rw_reporting=both is in its direction and in the sum, and counts once.
+func TestNoLatencyCountsOnce(t *testing.T) {
+	r := ran()
+	r.Jobs[0].Read.Total, r.Jobs[0].Mixed = fio.Latency{}, r.Jobs[0].Read
+	r.Jobs[0].Mixed.Total = fio.Latency{}
+	if fs := Result("x.json", 1, r); len(fs) != 1 || fs[0].Evidence != "200000 I/Os and no latency" {
+		t.Errorf("%+v", fs)
+	}
+}
+
 func TestResults(t *testing.T) {
 	if fs := Result("x.json", 1, ran()); len(fs) != 0 {
 		t.Errorf("a clean result: %+v", fs)

@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"iotax/fio"
@@ -43,6 +44,55 @@ func TestTextShowsFewOptions(t *testing.T) {
 	}
 }
 
+// Rates and totals that contradict each other are found in each format, in excerpts, and between a group and its jobs.
+func TestContradictions(t *testing.T) {
+	const (
+		text = "a: (g=0): rw=randread, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=io_uring, iodepth=64\n" +
+			"a: (groupid=0, jobs=8): err= 0: pid=32265: Sun Jul 26 05:48:52 2020\n  read: IOPS=8910, BW=34.8MiB/s (36.5MB/s)(2088MiB/60001msec)\n    lat (usec): min=2, max=99001, avg= 111.75, stdev= 0.50\n"
+		sum   = "\nRun status group 0 (all jobs):\n   READ: bw=34.8MiB/s (36.5MB/s), 34.8MiB/s-34.8MiB/s (36.5MB/s-36.5MB/s), io=2088MiB (2189MB), run=60001-60001msec\n"
+		old   = "  read : io=4096.0MB, bw=611058KB/s, iops=152764, runt=  6864msec\n    lat (usec): min=2, max=99001, avg= 111.75, stdev= 0.50\n"
+		aggr  = "   READ: io=4096.0MB, aggrb=611058KB/s, minb=611058KB/s, maxb=611058KB/s, mint=6864msec, maxt=6864msec\n"
+		json  = `{"fio version" : "fio-3.33", "jobs" : [{"jobname" : "a", "read" : {"io_bytes" : 4096000, "io_kbytes" : 4000, "bw_bytes" : 4096000, "bw" : 4000, "iops" : 1000.0, "runtime" : 1000, "total_ios" : 1000, "lat_ns" : {"mean" : 15, "N" : 1000}}}]}`
+		terse = "3;fio-3.33;a;0;0;4000;4000;1000;1000"
+	)
+	rest := ";0;0;0.000000;0.000000;10;20;15.000000;1.000000" + strings.Repeat(";0%=0", 20) + ";10;20;15.000000;1.000000;0;0;0.000000%;0.000000;0.000000"
+	rest += ";0;0;0;0;0;0;0.000000;0.000000;0;0;0.000000;0.000000" + strings.Repeat(";0%=0", 20) + ";0;0;0.000000;0.000000;0;0;0.000000%;0.000000;0.000000"
+	rest += ";1.500000%;2.500000%;11;1;2" + strings.Repeat(";14.3%", 7) + strings.Repeat(";4.55%", 22)
+	for _, c := range []struct{ whole, from, to string }{
+		{text + sum, "BW=34.8MiB/s (36.5MB/s)", "BW=348MiB/s (365MB/s)"},
+		{text + sum, "BW=34.8MiB/s (36.5MB/s)", "BW=34.8MiB/s (365MB/s)"},
+		{text + sum, "IOPS=8910", "IOPS=891"},
+		{text + sum, "io=2088MiB (2189MB)", "io=208MiB (218MB)"},
+		{text + sum, "io=2088MiB (2189MB)", "io=20.8GiB (22.3GB)"},
+		{text + sum, "io=2088MiB (2189MB)", "io=2088MiB (2189kB)"},
+		{text + sum, ": bw=34.8MiB/s (36.5MB/s)", ": bw=34.8MiB/s (365MB/s)"},
+		{sum, "io=2088MiB (2189MB)", "io=2088MiB (2189kB)"},
+		{sum, "io=2088MiB (2189MB)", "io=208MiB (218MB)"},
+		{old + "\nRun status group 0 (all jobs):\n" + aggr, "runt=  6864msec", "runt= 68640msec"},
+		{aggr, "aggrb=611058KB/s", "aggrb=61105KB/s"},
+		{json, `"bw" : 4000`, `"bw" : 400`},
+		{json, `"io_kbytes" : 4000`, `"io_kbytes" : 400`},
+		{json, `"bw_bytes" : 4096000, "bw" : 4000`, `"bw_bytes" : 409600, "bw" : 400`},
+		{json, `"iops" : 1000.0`, `"iops" : 100.0`},
+		{terse + rest, ";4000;4000;1000;1000", ";4000;400;1000;1000"},
+		{terse + rest, ";4000;4000;1000;1000", ";4000;4000;100000;1000"},
+	} {
+		if got := found(t, c.whole); slices.Contains(got, "rate-mismatch error") {
+			t.Errorf("%s: %v", c.whole, got)
+		}
+		if changed := strings.Replace(c.whole, c.from, c.to, 1); changed == c.whole || !slices.Contains(found(t, changed), "rate-mismatch error") {
+			t.Errorf("%q for %q: %v", c.to, c.from, found(t, changed))
+		}
+	}
+	// A quoted row may be one of several, and terse output has whole KiB.
+	part := text[strings.Index(text, "a: (groupid"):] + strings.Replace(sum, "io=2088MiB (2189MB)", "io=20.8GiB (22.3GB)", 1)
+	for _, right := range []string{part, strings.Replace(terse, ";4000;4000;1000;1000", ";1;9;19;151", 1) + rest} {
+		if got := found(t, right); slices.Contains(got, "rate-mismatch error") {
+			t.Errorf("%s: %v", right, got)
+		}
+	}
+}
+
 // fio rounds its numbers, so small differences are not findings.
 func TestRoundedRates(t *testing.T) {
 	for _, c := range []struct {
@@ -57,6 +107,7 @@ func TestRoundedRates(t *testing.T) {
 		{"19 IOPS of 30", "IOPS=19, BW=120KiB/s (123kB/s)(7200KiB/60001msec)", "4096B", true},
 		{"a rate that is not that of the total", "IOPS=3060, BW=12.0MiB/s (12.5MB/s)(1438MiB/60172msec)", "4096B", true},
 		{"the same without a block size", "IOPS=3060, BW=12.0MiB/s (12.5MB/s)(1438MiB/60172msec)", "", true},
+		{"two rates", "IOPS=3060, BW=12.0MiB/s (125MB/s)(719MiB/60172msec)", "4096B", true},
 	} {
 		head := ""
 		if c.bs != "" {
