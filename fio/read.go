@@ -24,7 +24,8 @@ type Part struct {
 	Result *Result // of one fio process; nil for other kinds
 	Log    *Log    // for KindLog
 
-	doubtful bool // this may be a later report of the process that wrote the previous part
+	doubtful bool   // this may be a later report of the process that wrote the previous part
+	earlier  []*Job // rows of earlier reports of the process, without latencies; at most maxRows
 
 	// Err reports why no result was found, or where a damaged part ends. For JSON it is a *SyntaxError.
 	Err error
@@ -192,6 +193,8 @@ func (s *scanner) join(p Part) {
 		case later:
 			i = s.unite(i, p.Result.runtime())
 			p.Result.follow(s.parts[i].Result)
+			p.earlier = append(s.parts[i].earlier, s.parts[i].Result.bare()...)
+			p.earlier = p.earlier[:min(len(p.earlier), maxRows)]
 			s.parts[i] = p
 			return
 		case perhaps:
@@ -233,6 +236,7 @@ func (s *scanner) unite(i int, next time.Duration) int {
 	}
 	for n, k := range chain[1:] {
 		s.parts[k].Result.follow(s.parts[chain[n]].Result)
+		s.parts[k].earlier = append(s.parts[chain[n]].earlier, s.parts[chain[n]].Result.bare()...)
 	}
 	s.parts[i].doubtful = false
 	for n := len(chain) - 2; n >= 0; n-- {
@@ -360,11 +364,54 @@ func oneEach(parts []Part) []Part {
 			}
 		}
 	}
+	for i := range parts {
+		for k := range parts {
+			if parts[i].Kind == KindTerse && rank[k] > rank[i] && !gone[i] && !gone[k] && parts[i].Err == nil && parts[k].Err == nil && parts[k].contains(parts[i].Result) {
+				gone[i] = true
+			}
+		}
+	}
 	out := parts[:0]
 	for i, p := range parts {
 		if !gone[i] {
 			out = append(out, p)
 		}
+	}
+	return out
+}
+
+// contains reports whether each row of the terse result r is a row of an earlier report of p, or a job without I/O that
+// p has, too. Terse output has neither a time nor a process ID, so the reports of one process may be several results.
+// contains uses each row of p once.
+func (p *Part) contains(r *Result) bool {
+	left := slices.Clone(p.earlier)
+	if !slices.Contains(p.Also, KindTerse) {
+		left = append(left, p.Result.bare()...)
+	}
+	idle := func(j *Job) bool { return j.Read.Runtime+j.Write.Runtime+j.Mixed.Runtime == 0 }
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
+		at := slices.IndexFunc(left, func(o *Job) bool { return idle(j) == idle(o) && sameRun([]*Job{j}, []*Job{o}) })
+		switch {
+		case at >= 0:
+			left = slices.Delete(left, at, at+1)
+		case !idle(j) || !slices.ContainsFunc(p.Result.Jobs, func(o Job) bool { return o.Name == j.Name && o.Group == j.Group }):
+			return false
+		}
+	}
+	p.earlier = left
+	return true
+}
+
+// bare returns the rows of r without their latencies and options.
+func (r *Result) bare() []*Job {
+	var out []*Job
+	for i := range r.Jobs {
+		j := &Job{Name: r.Jobs[i].Name, Group: r.Jobs[i].Group}
+		for k, d := range r.Jobs[i].directions() {
+			*j.directions()[k] = Direction{Bytes: d.Bytes, IOs: d.IOs, Runtime: d.Runtime, BytesOff: d.BytesOff, IOsFrom: d.IOsFrom}
+		}
+		out = append(out, j)
 	}
 	return out
 }
@@ -381,8 +428,8 @@ func sameRun(x, y []*Job) bool {
 		}
 		for k, d := range x[i].directions() {
 			e := y[i].directions()[k]
-			if k == 3 && (d.Runtime == 0 || e.Runtime == 0) {
-				continue // text omits the sum of the directions, or prints 0 (unified_rw_reporting=both)
+			if k >= 2 && (d.Runtime == 0 || e.Runtime == 0) {
+				continue // terse output may omit trims; text omits the sum of the directions, or prints 0 (unified_rw_reporting=both)
 			}
 			if d.Runtime != e.Runtime || math.Abs(float64(d.Bytes)-float64(e.Bytes)) > d.BytesOff+e.BytesOff {
 				return false

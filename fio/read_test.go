@@ -12,8 +12,10 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"iotax"
+	"iotax/internal/testenv/long"
 )
 
 // one reads data and expects a single result without an error.
@@ -209,6 +211,32 @@ func TestStatusIntervals(t *testing.T) {
 				near(t, name+" summed up", sum, value(t, r, total), 0.1)
 			}
 		})
+	}
+}
+
+// The reports of one process are one result, also if they are from before the end of the ramp or from several groups of
+// jobs, and if they are in several formats.
+func TestStatusIntervalsOfPhases(t *testing.T) {
+	long.Test(t)
+	for _, c := range []struct {
+		name   string
+		args   []string
+		groups int
+	}{
+		{"a ramp", []string{"--name=a", "--ramp_time=500ms", "--runtime=700ms"}, 1},
+		{"a ramp after which the first report has more", []string{"--name=a", "--ramp_time=250ms", "--runtime=900ms"}, 1},
+		{"groups", []string{"--runtime=400ms", "--name=a", "--name=b", "--stonewall", "--name=c", "--stonewall"}, 3},
+	} {
+		for _, format := range []string{"json", "normal", "terse,json", "normal,terse", "normal,terse,json+"} {
+			t.Run(c.name+" "+format, func(t *testing.T) {
+				t.Parallel()
+				out := run(t, append([]string{"--rw=randread", "--bs=4k", "--size=64m", "--ioengine=null", "--rate_iops=1000", "--time_based", "--status-interval=200ms", "--output-format=" + format}, c.args...)...)
+				p := one(t, out, "")
+				if n := len(p.Result.Split()); n != c.groups || p.Result.runtime() < 400*time.Millisecond {
+					t.Errorf("%d groups, %v", n, p.Result.runtime())
+				}
+			})
+		}
 	}
 }
 

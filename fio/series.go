@@ -20,7 +20,7 @@ func (r *Result) follow(prev *Result) {
 	for _, part := range r.Split() {
 		g := part.Jobs[0].Group
 		i := slices.IndexFunc(old, func(p *Result) bool { return p.Jobs[0].Group == g })
-		if i < 0 {
+		if i < 0 || part.runtime() < old[i].runtime() { // fio reset the counters
 			continue
 		}
 		r.groups[g] = extend(prev.groups[g], old[i], part)
@@ -57,21 +57,31 @@ const (
 // report of a process comes sooner than a new process could reach the same runtime. In doubtful cases, after returns
 // `perhaps` or `another`, because the caller discards prev if the relation is `later`.
 func (r *Result) after(prev *Result) relation {
-	if r.fresh || len(r.Jobs) == 0 || len(r.Jobs) != len(prev.Jobs) || r.Version != prev.Version || !maps.Equal(r.Options, prev.Options) {
+	if r.fresh || len(r.Jobs) == 0 || len(r.Jobs) != len(prev.Jobs) && (r.Kind != KindText || len(r.Jobs) < len(prev.Jobs)) || r.Version != prev.Version || !maps.Equal(r.Options, prev.Options) {
 		return another
 	}
 	var before, now, grown, elapsed time.Duration
 	var done, more, ios, added, queue uint64
-	pids, failed, held := true, false, false
-	for i := range r.Jobs {
+	pids, failed, held, reset, began, grew := true, false, false, false, false, false
+	for i := range prev.Jobs {
 		a, b := &prev.Jobs[i], &r.Jobs[i]
-		if a.Name != b.Name || a.Host != b.Host || a.Group != b.Group || a.PID != b.PID || !maps.Equal(a.recorded(), b.recorded()) || b.ContextSwitches < a.ContextSwitches {
+		if k := slices.IndexFunc(r.Jobs, func(j Job) bool { return j.PID == a.PID && j.Name == a.Name && j.Group == a.Group && j.Host == a.Host }); k >= 0 && r.Kind == KindText {
+			b = &r.Jobs[k] // text omits the jobs without I/O
+		}
+		if a.Name != b.Name || a.Host != b.Host || a.Group != b.Group || a.PID != b.PID || !maps.Equal(a.recorded(), b.recorded()) {
 			return another
 		}
 		pids = pids && a.PID != 0
 		failed = failed || a.Error != 0
 		elapsed = max(elapsed, b.Elapsed)
 		queue += a.depth(r.Options)
+		if r.reset(prev, a, b) {
+			reset = true
+			continue
+		}
+		if b.ContextSwitches < a.ContextSwitches {
+			return another
+		}
 		for k, d := range a.directions() {
 			e := b.directions()[k]
 			if e.Runtime < d.Runtime || e.IOs < d.IOs || e.Bytes < d.Bytes && d.BytesFrom == Exact && e.BytesFrom == Exact || r.Kind != KindText && !d.within(e) {
@@ -79,18 +89,25 @@ func (r *Result) after(prev *Result) relation {
 			}
 			before, now = max(before, d.Runtime), max(now, e.Runtime)
 			grown = max(grown, e.Runtime-d.Runtime)
+			if d.Runtime == 0 { // the job may have waited for others (stonewall)
+				began = began || e.Runtime > 0
+				continue
+			}
+			grew = grew || e.Runtime > d.Runtime || e.IOs > d.IOs || e.Total.Mean != d.Total.Mean
 			done, more = done+d.Bytes, more+e.Bytes-min(d.Bytes, e.Bytes)
 			ios, added = ios+d.IOs, added+e.IOs-d.IOs
 			held = held || d.Total.Max >= telling && d.Total.Max == e.Total.Max
 		}
 	}
-	timed, passed, unit := !r.Time.IsZero() && !prev.Time.IsZero(), r.Time.Sub(prev.Time), time.Duration(0)
+	timed, passed, unit, share := !r.Time.IsZero() && !prev.Time.IsZero(), r.Time.Sub(prev.Time), time.Duration(0), 1.0
 	if r.Time.Nanosecond() == 0 && prev.Time.Nanosecond() == 0 {
-		unit = time.Second // text and old JSON print whole seconds
+		unit, share = time.Second, 0.9 // text and old JSON print whole seconds
 	}
 	switch {
 	case r.Kind == KindText && !pids: // text without PIDs is an excerpt
 		return another
+	case reset:
+		return later
 	case done == 0: // prev contains no I/O
 		switch {
 		case failed || timed && passed >= elapsed:
@@ -105,11 +122,15 @@ func (r *Result) after(prev *Result) relation {
 		allowed := float64(ios)*(10*grown.Seconds()+0.05)/before.Seconds() + float64(queue)
 		const lag = 1500 * time.Millisecond // a report may be this late on a busy machine
 		switch {
-		case passed < 0 || float64(passed-unit) >= 0.9*float64(now) || grown > passed+unit+lag:
+		case passed < 0 || grown > passed+unit+lag:
+			return another
+		case began && !grew && ios > 0: // a group of jobs ended, and the next one began
+			return later
+		case float64(passed-unit) >= share*float64(now):
 			return another
 		case ios > 0 && float64(added) > allowed, passed > grown+grown/10+unit+lag && grown+time.Duration(more) > 0:
 			return perhaps
-		case r.Kind == KindText && r.headed, float64(passed+unit) < 0.9*float64(now):
+		case r.Kind == KindText && r.headed, float64(passed+unit) < share*float64(now):
 			return later
 		}
 		return perhaps
@@ -119,6 +140,28 @@ func (r *Result) after(prev *Result) relation {
 		return later
 	}
 	return perhaps
+}
+
+// reset reports whether fio reset the counters of a job at the end of its ramp, between its report a in prev and its
+// report b in r. Text does not show whether the job has a ramp.
+func (r *Result) reset(prev *Result, a, b *Job) bool {
+	var was, ran time.Duration
+	for k, d := range a.directions() {
+		was, ran = max(was, d.Runtime), max(ran, b.directions()[k].Runtime)
+	}
+	passed, unit := r.Time.Sub(prev.Time), 500*time.Millisecond // a report may be late
+	if r.Time.Nanosecond() == 0 && prev.Time.Nanosecond() == 0 {
+		unit += time.Second // text and old JSON print whole seconds
+	}
+	if was == 0 || r.Time.IsZero() || prev.Time.IsZero() || passed < 0 {
+		return false
+	}
+	if r.Kind == KindText {
+		return r.headed && a.PID != 0 && ran < was && ran <= passed+unit
+	}
+	ramp, err := ParseTime(cmp.Or(a.recorded()["ramp_time"], r.Options["ramp_time"]), time.Second)
+	after := passed - (ramp - was) // the time from the end of the ramp to r
+	return err == nil && ramp > 0 && was < ramp+unit && (after-ran).Abs() <= unit
 }
 
 // recorded returns the options as fio printed them.

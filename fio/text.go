@@ -914,25 +914,27 @@ func (t *textRow) settle(version string) {
 		case len(sizes) == 1:
 			bs = number(sizes[0]) // 0 for a range
 		}
-		d.settle(t.size[i], t.rate[i], bs, before(version, 2, 20))
+		depth := max(1, number(t.Options["iodepth"])) * max(1, float64(t.Members))
+		d.settle(t.size[i], t.rate[i], bs, depth, before(version, 2, 20))
 	}
 }
 
 // settle derives the bytes. Text shows them with four to six digits, and fio before 2.20 prints meaningless decimals,
 // such as .2 for the fraction 1023/1024. I/Os × block size is exact if the job had one block size and the product
 // agrees with the printed bytes. Otherwise, settle uses rate × runtime if that agrees with the printed bytes and is
-// more precise, or else the printed bytes.
-func (d *Direction) settle(size, rate amount, bs float64, wild bool) {
+// more precise, or else the printed bytes. depth is the maximum number of I/Os in flight: after a ramp, fio counts their
+// bytes, but does not count these I/Os.
+func (d *Direction) settle(size, rate amount, bs, depth float64, wild bool) {
 	wild = wild || size.old
 	margin := size.margin(wild)
 	if product := float64(d.IOs) * bs; product > 0 && !(product >= 1<<63) {
 		if math.Abs(product-size.value) <= margin {
-			d.Bytes, d.BytesFrom = uint64(product), FromBlockSize
+			d.Bytes, d.BytesFrom, d.BytesOff = uint64(product), FromBlockSize, min(margin, depth*bs)
 			return
 		}
 		// With kb_base=1000, MB in old text means 1000² bytes.
 		if decimal := size.decimal(); size.old && math.Abs(product-decimal) <= margin {
-			d.Bytes, d.BytesFrom = uint64(product), FromBlockSize
+			d.Bytes, d.BytesFrom, d.BytesOff = uint64(product), FromBlockSize, min(margin, depth*bs)
 			d.Bandwidth = rate.decimal()
 			return
 		}
