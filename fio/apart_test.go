@@ -185,6 +185,22 @@ func TestQuotedPrintable(t *testing.T) {
 	}
 }
 
+// fio 3.33 prints submission latencies that are longer than the run, with disable_lat and slat_percentiles. With
+// ramp_time, an I/O may be older than the window.
+func TestLatenciesLongerThanTheRun(t *testing.T) {
+	doc := `{"fio version" : "fio-3.33", "global options" : {"ramp_time" : "%s"}, "jobs" : [{"jobname" : "a", "write" : {"io_bytes" : 1073741824, "io_kbytes" : 1048576, "total_ios" : 262144, "runtime" : 236,
+		"slat_ns" : {"min" : 2500458163, "max" : 2736302918, "mean" : 2614743555, "stddev" : 1, "N" : 262144}, "clat_ns" : {"min" : 90, "max" : 8262245, "mean" : 229, "stddev" : 1, "N" : 262144}}}]}`
+	r := one(t, fmt.Appendf(nil, doc, "0"), "").Result
+	absent(t, r, "write.latency.submission.mean")
+	near(t, "completion", value(t, r, "write.latency.completion.mean"), 229e-9, 1e-12)
+	if f := r.Damaged(); len(f) != 1 {
+		t.Errorf("%v", f)
+	}
+	if r := one(t, fmt.Appendf(nil, doc, "3s"), "").Result; len(r.Damaged()) > 0 {
+		t.Errorf("after a ramp: %v", r.Damaged())
+	}
+}
+
 // A histogram with many more I/Os than the job did is ignored, and no sum overflows.
 func TestGarbageHistogram(t *testing.T) {
 	doc := func(a, b string) []byte {

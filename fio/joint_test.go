@@ -54,6 +54,10 @@ func TestHeadsOfRows(t *testing.T) {
 	}{
 		{"a range, as fio shows a bssplit", head("a", 0, "read", "512B", "16.0KiB") + first + row("a", 0, 1),
 			[]string{"1 map[bsrange:512-16384,4096-4096,4096-4096 iodepth:1 ioengine:psync rw:read] []"}},
+		{"blocks of 20 kB", head("a", 0, "read", "20.0kB", "20.0kB") + first + row("a", 0, 1),
+			[]string{"1 map[bs:20000,4096,4096 iodepth:1 ioengine:psync rw:read] []"}},
+		{"blocks of 256 KiB, which fio rounds with kb_base=1000", head("a", 0, "read", "262kB", "262kB") + first + row("a", 0, 1),
+			[]string{"1 map[iodepth:1 ioengine:psync rw:read] []"}},
 		{"sections of one name", head("a", 0, "read", "4096B", "4096B") + head("a", 0, "randread", "4096B", "4096B") + first + row("a", 0, 1) + row("a", 0, 1),
 			[]string{"1 map[bs:4096 iodepth:1 ioengine:psync rw:read] []", "1 map[bs:4096 iodepth:1 ioengine:psync rw:randread] []"}},
 		{"sections of one name, one of them with clones", head("a", 0, "read", "4096B", "4096B") + "...\n" + head("a", 0, "randread", "4096B", "4096B") + first + row("a", 0, 1) + row("a", 0, 1) + row("a", 0, 1),

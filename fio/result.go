@@ -252,6 +252,7 @@ func (r *Result) complete() {
 		var slowest time.Duration
 		for _, d := range j.directions() {
 			slowest = max(slowest, d.Runtime)
+			r.leaveOutLate(j, d)
 			samples := d.IOs
 			if samples == 0 {
 				samples = count(d.IOPS * d.Runtime.Seconds())
@@ -278,6 +279,18 @@ func (r *Result) complete() {
 		// a sum that text does not show.
 		if j.Runtime == 0 && j.Members == 1 {
 			j.Runtime = slowest
+		}
+	}
+}
+
+// leaveOutLate removes latencies that are longer than the run. fio 3.33 prints such submission latencies with
+// disable_lat and slat_percentiles.
+func (r *Result) leaveOutLate(j *Job, d *Direction) {
+	ramp, _ := ParseTime(cmp.Or(j.recorded()["ramp_time"], r.Options["ramp_time"]), time.Second)
+	for i, l := range []*Latency{&d.Submission, &d.Completion, &d.Total} {
+		if most := 1.1*(d.Runtime+ramp).Seconds() + 0.1; d.Runtime > 0 && l.Min > most {
+			r.damaged = append(r.damaged, fmt.Sprintf("the %s latencies of %s are at least %.3g s in a run of %.3g s: left out", []string{"submission", "completion", "total"}[i], j.Name, l.Min, d.Runtime.Seconds()))
+			*l = Latency{}
 		}
 	}
 }

@@ -99,9 +99,10 @@ func (r *Result) after(prev *Result) relation {
 			held = held || d.Total.Max >= telling && d.Total.Max == e.Total.Max
 		}
 	}
-	timed, passed, unit, share := !r.Time.IsZero() && !prev.Time.IsZero(), r.Time.Sub(prev.Time), time.Duration(0), 1.0
+	timed, passed := !r.Time.IsZero() && !prev.Time.IsZero(), r.Time.Sub(prev.Time)
+	unit, soonest := time.Duration(0), now+10*time.Millisecond // a new process also needs time to start
 	if r.Time.Nanosecond() == 0 && prev.Time.Nanosecond() == 0 {
-		unit, share = time.Second, 0.9 // text and old JSON print whole seconds
+		unit, soonest = time.Second, now-now/10 // text and old JSON print whole seconds
 	}
 	switch {
 	case r.Kind == KindText && !pids: // text without PIDs is an excerpt
@@ -126,11 +127,11 @@ func (r *Result) after(prev *Result) relation {
 			return another
 		case began && !grew && ios > 0: // a group of jobs ended, and the next one began
 			return later
-		case float64(passed-unit) >= share*float64(now):
+		case passed-unit >= soonest:
 			return another
 		case ios > 0 && float64(added) > allowed, passed > grown+grown/10+unit+lag && grown+time.Duration(more) > 0:
 			return perhaps
-		case r.Kind == KindText && r.headed, float64(passed+unit) < share*float64(now):
+		case r.Kind == KindText && r.headed, passed+unit < soonest:
 			return later
 		}
 		return perhaps

@@ -463,10 +463,14 @@ func blockSizes(s string) (bs [3]string) {
 // that the size can mean, or 0 if there is no such multiple or more than one.
 func blockSize(s string, old bool) uint64 {
 	a := sizeOf(s, old)
-	if a.decimals == 0 {
+	decimal := a.power > 0 && a.scale == math.Pow(1000, float64(a.power)) // with kb_base=1000, 262kB is 262144 bytes, and 20.0kB are 20000
+	if a.decimals == 0 && !decimal || a.whole && decimal {
 		return count(a.value)
 	}
 	margin := a.margin(false)
+	if decimal {
+		margin /= 2
+	}
 	if a.whole {
 		margin = a.scale / 10 // ignore the bug of old versions, which printed x.96 and more as x.0
 	}

@@ -223,6 +223,18 @@ func terseDir(version, kib, kibs, iops, ms int) string {
 	return s
 }
 
+// fio 3.33 may print 0 flushes in text, so the sum of two jobs is unknown.
+func TestUnknownFlushes(t *testing.T) {
+	row := func(name string, flushes int) string {
+		return fmt.Sprintf("%s: (groupid=0, jobs=1): err= 0: pid=%d: Tue Mar  3 14:00:09 2020\n  write: IOPS=1000, BW=4000KiB/s (4096kB/s)(39.1MiB/10000msec)\n     issued rwts: total=0,10000,0,%d short=0,0,0,0 dropped=0,0,0,0\n"+
+			"  fsync/fdatasync/sync_file_range:\n    sync (usec): min=20, max=400, avg=100.00, stdev=10.00\n", name, flushes, flushes)
+	}
+	near(t, "both known", value(t, one(t, []byte(row("a", 8)+row("b", 7)), "").Result, "sync.ios"), 15, 0)
+	r := one(t, []byte(row("a", 8)+row("b", 0)), "").Result
+	absent(t, r, "sync.ios")
+	absent(t, r, "sync.latency.mean")
+}
+
 // Terse output rounds the bytes to KiB, and has no number of I/Os. Values omits sums that are not known.
 func TestTerseTotals(t *testing.T) {
 	for _, c := range []struct {

@@ -208,10 +208,14 @@ func addLatency(add func(string, float64, string, iotax.Better), prefix string, 
 	}
 }
 
-// flush returns the sum of the flushes of all jobs.
+// flush returns the sum of the flushes of all jobs. It returns 0 if their number is unknown: fio 3.33 may print 0 in text
+// even if it measured their latency.
 func (r *Result) flush() (all Sync) {
 	for i := range r.Jobs {
 		s := &r.Jobs[i].Sync
+		if s.IOs == 0 && s.Latency.Mean > 0 {
+			return Sync{}
+		}
 		all.IOs = sum(all.IOs, s.IOs)
 		all.Latency.add(&s.Latency)
 	}

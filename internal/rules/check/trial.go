@@ -561,7 +561,11 @@ func (r reading) depth() []iotax.Finding {
 	if !ok || asked <= 1 || !(got > 0) || r.limited() || got >= stat.DepthReached*asked {
 		return nil
 	}
-	return []iotax.Finding{rules.DepthNotReached.Found(iotax.AboutTrial(r.t), "%s in flight of %.0f", rules.Number(got), asked)}
+	rule := rules.DepthNotReached
+	if strings.Contains(r.fact(iotax.FactJob), iotax.PartlyKnown) {
+		rule = rule.As(iotax.Info).Hinting("check whether the job has a rate or a thinktime, which this output does not show; " + rule.Hint)
+	}
+	return []iotax.Finding{rule.Found(iotax.AboutTrial(r.t), "%s in flight of %.0f", rules.Number(got), asked)}
 }
 
 // memory detects a virtual disk that serves single random reads faster than flash can. The data of such a disk is in

@@ -509,6 +509,15 @@ var planted = []struct {
 			set(t, "read.latency.mean", 8/get(t, "read.iops"))
 			t.Facts[iotax.FactCommand] = "fio --rw=randread --rate_iops=20000"
 		}},
+	{"depth-not-reached", "8 of 32, in text, which shows no rate", iotax.Info,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			t.Facts[iotax.FactJob] = iotax.JobText(map[string]string{iotax.PartlyKnown: "yes"})
+			set(t, "read.latency.mean", 8/get(t, "read.iops"))
+		},
+		func(t *iotax.Trial, _ *iotax.Target) { // the depth of one job is not that of the other
+			t.Facts[iotax.FactIOEngine] = "libaio + psync"
+			set(t, "read.latency.mean", 8/get(t, "read.iops"))
+		}},
 	{"depth-not-reached", "8 of 4 × 8", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) {
 			t.Facts[iotax.FactNumJobs], t.Facts[iotax.FactIODepth] = "4", "8"

@@ -15,13 +15,14 @@ type job struct {
 	name  string
 	head  setting // the section header; in a plan or result, the position of the job
 	set   map[string]setting
-	order []setting // as written, options of [global] first
-	group int       // jobs of the same group run at the same time
-	ours  bool      // iotax runs the job and sets its duration, files, seed and, by default, engine
-	sized bool      // with ours: a trial ends when the job has processed its size
-	ran   bool      // the job comes from a result; its machine is unknown
-	part  bool      // with ran: only some of its options are known
-	json  bool      // with ran: the result is JSON, whose rows may be sums of several sections
+	order []setting     // as written, options of [global] first
+	group int           // jobs of the same group run at the same time
+	ours  bool          // iotax runs the job and sets its duration, files, seed and, by default, engine
+	sized bool          // with ours: a trial ends when the job has processed its size
+	ran   bool          // the job comes from a result; its machine is unknown
+	part  bool          // with ran: only some of its options are known
+	apart time.Duration // with ran: the maximum time between fio's readings of two counters
+	json  bool          // with ran: the result is JSON, whose rows may be sums of several sections
 
 	alone     bool   // the job is in a file, and the command line of fio is unknown
 	readonly  bool   // fio runs with --readonly

@@ -65,11 +65,13 @@ func rateMismatch(ran *fio.Job, j *job, r *report) {
 		if d.IOPS < 1 || d.Bandwidth <= 0 {
 			continue
 		}
-		if size := bandwidth.most / d.IOPS; !fixed && size < sector*(1-mismatch) && j.text("ioengine") == "" {
+		// In a report during the run, fio reads the bytes and the number of I/Os at different times.
+		slack := max(mismatch, min(j.apart.Seconds()/max(s, 1e-3), 1))
+		if size := bandwidth.most / d.IOPS; !fixed && size < sector*(1-slack) && j.text("ioengine") == "" {
 			r.at(j, j.head, "%s: %s IOPS and %s/s make I/Os of %s, and no storage has any smaller than %d bytes", d.name, rules.Number(d.IOPS), rules.Bytes(int64(d.Bandwidth)), rules.Bytes(int64(d.Bandwidth/d.IOPS)), sector)
 			continue
 		}
-		if mean > 0 && (iops.most*mean < bandwidth.least*(1-mismatch) || iops.least*mean > bandwidth.most*(1+mismatch)) {
+		if mean > 0 && (iops.most*mean < bandwidth.least*(1-slack) || iops.least*mean > bandwidth.most*(1+slack)) {
 			r.at(j, j.head, "%s: %s IOPS of %s are %s/s, and the bandwidth is %s/s", d.name, rules.Number(d.IOPS), rules.Bytes(int64(mean)), rules.Bytes(int64(d.IOPS*mean)), rules.Bytes(int64(d.Bandwidth)))
 		}
 	}

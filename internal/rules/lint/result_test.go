@@ -72,6 +72,9 @@ func TestResults(t *testing.T) {
 		{"a ramp in which a faster drive is through", "", "", func(r *fio.Result) {
 			r.Options["size"], r.Options["ramp_time"], r.Options["runtime"] = "1g", "6", "10"
 		}},
+		{"a ramp as long as the run, and time_based, which JSON does not show without a value", "ramp-not-shorter", "warning", func(r *fio.Result) {
+			r.Options["size"], r.Options["ramp_time"], r.Options["runtime"] = "1m", "6", "6"
+		}},
 		{"a job that did nothing", "", "", func(r *fio.Result) { r.Jobs[0].Read = fio.Direction{} }},
 	} {
 		r := ran()

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"iotax"
@@ -181,6 +182,10 @@ func Result(name string, line int, res *fio.Result) []Finding {
 		// combines several jobs, the options of each job are unknown.
 		text := res.Kind == fio.KindText || res.Kind == fio.KindTerse
 		j := &job{name: r.Name, set: map[string]setting{}, ran: true, part: text || len(res.Options)+len(r.Options) == 0 || r.Members > 1}
+		j.apart = 100 * time.Millisecond
+		if res.Kind == fio.KindTerse { // the row may be from a report during the run
+			j.apart *= 5
+		}
 		j.json = res.Kind == fio.KindJSON || res.Kind == fio.KindJSONPlus
 		j.head = setting{at: position{file: name, line: line}}
 		for _, options := range []map[string]string{res.Options, r.Options} { // the job's own options override the global ones
