@@ -193,8 +193,7 @@ func (s *scanner) join(p Part) {
 		case later:
 			i = s.unite(i, p.Result.runtime())
 			p.Result.follow(s.parts[i].Result)
-			p.earlier = append(s.parts[i].earlier, s.parts[i].Result.bare()...)
-			p.earlier = p.earlier[:min(len(p.earlier), maxRows)]
+			p.keep(&s.parts[i])
 			s.parts[i] = p
 			return
 		case perhaps:
@@ -236,7 +235,7 @@ func (s *scanner) unite(i int, next time.Duration) int {
 	}
 	for n, k := range chain[1:] {
 		s.parts[k].Result.follow(s.parts[chain[n]].Result)
-		s.parts[k].earlier = append(s.parts[chain[n]].earlier, s.parts[chain[n]].Result.bare()...)
+		s.parts[k].keep(&s.parts[chain[n]])
 	}
 	s.parts[i].doubtful = false
 	for n := len(chain) - 2; n >= 0; n-- {
@@ -359,7 +358,7 @@ func oneEach(parts []Part) []Part {
 				gone[n] = true
 			}
 			better.Also = append(better.Also, parts[i].Kind)
-			if p := parts[i].Result; len(better.Result.Series) == 0 && len(same) == 1 {
+			if p := parts[i].Result; len(same) == 1 && !slices.ContainsFunc(better.Result.Split(), func(g *Result) bool { return len(g.Series) > 0 }) {
 				better.Result.Series, better.Result.groups = p.Series, p.groups
 			}
 		}
@@ -384,11 +383,14 @@ func oneEach(parts []Part) []Part {
 // p has, too. Terse output has neither a time nor a process ID, so the reports of one process may be several results.
 // contains uses each row of p once.
 func (p *Part) contains(r *Result) bool {
+	idle := func(j *Job) bool { return j.Read.Runtime+j.Write.Runtime+j.Mixed.Runtime == 0 }
+	if len(p.earlier) == 0 && !slices.ContainsFunc(r.Jobs, func(j Job) bool { return idle(&j) }) {
+		return false
+	}
 	left := slices.Clone(p.earlier)
 	if !slices.Contains(p.Also, KindTerse) {
 		left = append(left, p.Result.bare()...)
 	}
-	idle := func(j *Job) bool { return j.Read.Runtime+j.Write.Runtime+j.Mixed.Runtime == 0 }
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
 		at := slices.IndexFunc(left, func(o *Job) bool { return idle(j) == idle(o) && sameRun([]*Job{j}, []*Job{o}) })
@@ -401,6 +403,12 @@ func (p *Part) contains(r *Result) bool {
 	}
 	p.earlier = left
 	return true
+}
+
+// keep adds the rows of prev, an earlier report of the same process, to the earlier rows of p.
+func (p *Part) keep(prev *Part) {
+	p.earlier = append(prev.earlier, prev.Result.bare()...)
+	p.earlier = p.earlier[:min(len(p.earlier), maxRows)]
 }
 
 // bare returns the rows of r without their latencies and options.

@@ -259,7 +259,7 @@ func (r *Result) complete() {
 			}
 			for _, l := range []*Latency{&d.Submission, &d.Completion, &d.Total} {
 				if l.N == 0 && (l.Mean > 0 || len(l.Percentiles) > 0) {
-					l.N = samples // fio before 3.18, text and terse do not print the number of samples
+					l.N = max(samples, 1) // fio before 3.18, text and terse do not print the number of samples
 				}
 			}
 			switch {

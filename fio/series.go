@@ -147,8 +147,11 @@ func (r *Result) after(prev *Result) relation {
 // report b in r. Text does not show whether the job has a ramp.
 func (r *Result) reset(prev *Result, a, b *Job) bool {
 	var was, ran time.Duration
+	fell := false
 	for k, d := range a.directions() {
-		was, ran = max(was, d.Runtime), max(ran, b.directions()[k].Runtime)
+		e := b.directions()[k]
+		was, ran = max(was, d.Runtime), max(ran, e.Runtime)
+		fell = fell || e.Runtime < d.Runtime || e.IOs < d.IOs
 	}
 	passed, unit := r.Time.Sub(prev.Time), 500*time.Millisecond // a report may be late
 	if r.Time.Nanosecond() == 0 && prev.Time.Nanosecond() == 0 {
@@ -158,11 +161,11 @@ func (r *Result) reset(prev *Result, a, b *Job) bool {
 		return false
 	}
 	if r.Kind == KindText {
-		return r.headed && a.PID != 0 && ran < was && ran <= passed+unit
+		return r.headed && a.PID != 0 && fell && ran <= passed+unit
 	}
 	ramp, err := ParseTime(cmp.Or(a.recorded()["ramp_time"], r.Options["ramp_time"]), time.Second)
 	after := passed - (ramp - was) // the time from the end of the ramp to r
-	return err == nil && ramp > 0 && was < ramp+unit && (after-ran).Abs() <= unit
+	return err == nil && ramp > 0 && was < ramp+sliver && (after-ran).Abs() <= unit
 }
 
 // recorded returns the options as fio printed them.

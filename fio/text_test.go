@@ -244,6 +244,7 @@ func TestTerseTotals(t *testing.T) {
 		{"one direction of an unclear block size", terseDir(3, 4096, 1000, 250, 4096), terseDir(3, 4096, 1000, 333, 4096), map[string]float64{"read.ios": 1024, "write.ios": 0, "mixed.ios": 0}},
 		{"three blocks of 512 bytes", terseDir(3, 1, 9, 19, 151), terseDir(3, 4096, 1000, 250, 4096), map[string]float64{"read.ios": 0, "mixed.ios": 0, "write.ios": 1024}},
 		{"many blocks of 512 bytes", terseDir(3, 4096, 1000, 2000, 4096), terseDir(3, 4096, 1000, 250, 4096), map[string]float64{"read.ios": 8192, "mixed.ios": 9216}},
+		{"less than one write per second", terseDir(3, 4096, 1000, 250, 4096), strings.ReplaceAll(terseDir(3, 4, 1, 0, 4096), ";11;4009;103.75", ";11;9999;103.75"), map[string]float64{"mixed.latency.max": 9999e-6}},
 		{"no completion latency", strings.Replace(terseDir(3, 4096, 1000, 250, 4096), ";10;4000;100.250000;20.000000", ";0;0;0.000000;0.000000", 1), terseDir(3, 4096, 1000, 250, 4096),
 			map[string]float64{"read.latency.completion.mean": 0, "read.latency.p50": 90e-6}},
 	} {

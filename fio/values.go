@@ -1,6 +1,7 @@
 package fio
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -71,7 +72,7 @@ func (r *Result) totals() []total {
 	type groupSum struct {
 		key     groupKey
 		total           // if the runtime is 0, the rates are the rates that fio printed
-		rounded float64 // IOPS of jobs whose number of I/Os is unknown
+		rounded float64 // estimated I/Os of jobs whose number of I/Os is unknown
 	}
 	var out []total
 	for k, name := range directionNames {
@@ -93,7 +94,7 @@ func (r *Result) totals() []total {
 			job := total{iops: dir.IOPS, bandwidth: dir.Bandwidth, bytes: dir.Bytes, ios: dir.IOs, short: dir.Short, runtime: dir.Runtime}
 			if dir.IOs == 0 {
 				job.iops, job.uncounted = 0, true
-				g.rounded += dir.IOPS
+				g.rounded += dir.IOPS * cmp.Or(dir.Runtime.Seconds(), 1)
 			}
 			g.add(&job)
 			t.addLatencies(&dir.Submission, &dir.Completion, &dir.Total)
@@ -104,7 +105,7 @@ func (r *Result) totals() []total {
 				g.iops, g.bandwidth = float64(g.ios)/s, float64(g.bytes)/s
 			}
 			t.add(&g.total)
-			t.iops += g.rounded
+			t.iops += g.rounded / cmp.Or(g.runtime.Seconds(), 1)
 		}
 		if t.uncounted {
 			t.ios = 0
