@@ -56,6 +56,8 @@ func TestSeveralOfOne(t *testing.T) {
 		{"excerpts", excerpt(1000) + excerpt(2000) + excerpt(4000), []int{1000, 2000, 4000}},
 		{"documents of two hosts at one time", doc(0, 60000, 6000000) + doc(5, 60002, 6100000), []int{6000000, 6100000}},
 		{"documents of one process", doc(0, 59900, 6000000) + doc(102, 60002, 6010000), []int{6010000}},
+		{"documents of one process, the second late", doc(0, 89, 1000) + doc(300, 287, 3000), []int{3000}},
+		{"documents of a loop of growing runs", doc(0, 1000, 1000) + strings.Replace(doc(3500, 3000, 3000), `"min" : 1000`, `"min" : 900`, 1), []int{1000, 3000}},
 		{"documents without a time of a loop", old(doc(0, 10000, 1000)) + strings.Replace(old(doc(0, 20000, 2000)), "900000", "950000", 1), []int{1000, 2000}},
 		{"documents without a time of one process", old(doc(0, 10000, 1000)) + old(doc(0, 20000, 2000)), []int{2000}},
 		{"a document and the text of another run as long", head + row("a", 7, 1, 9000) + strings.Replace(doc(0, 9000, 8000), "3.33", "2.1.11", 1), []int{9000, 8000}},

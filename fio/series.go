@@ -63,6 +63,7 @@ func (r *Result) after(prev *Result) relation {
 	var before, now, grown, elapsed time.Duration
 	var done, more, ios, added, queue uint64
 	pids, failed, held, reset, began, grew := true, false, false, false, false, false
+	fastest, kept := 0, 0 // the minimum latencies of prev, and how many of them r has, too
 	for i := range prev.Jobs {
 		a, b := &prev.Jobs[i], &r.Jobs[i]
 		if k := slices.IndexFunc(r.Jobs, func(j Job) bool { return j.PID == a.PID && j.Name == a.Name && j.Group == a.Group && j.Host == a.Host }); k >= 0 && r.Kind == KindText {
@@ -92,6 +93,13 @@ func (r *Result) after(prev *Result) relation {
 			if d.Runtime == 0 { // the job may have waited for others (stonewall)
 				began = began || e.Runtime > 0
 				continue
+			}
+			for n, l := range []*Latency{&d.Submission, &d.Completion, &d.Total} {
+				if l.Mean > 0 {
+					if fastest++; l.Min >= 1e-6 && l.Min == []*Latency{&e.Submission, &e.Completion, &e.Total}[n].Min {
+						kept++
+					}
+				}
 			}
 			grew = grew || e.Runtime > d.Runtime || e.IOs > d.IOs || e.Total.Mean != d.Total.Mean
 			done, more = done+d.Bytes, more+e.Bytes-min(d.Bytes, e.Bytes)
@@ -125,6 +133,8 @@ func (r *Result) after(prev *Result) relation {
 		switch {
 		case passed < 0 || grown > passed+unit+lag:
 			return another
+		case kept > 0 && kept == fastest && grown > passed/2: // the report is late
+			return later
 		case began && !grew && ios > 0: // a group of jobs ended, and the next one began
 			return later
 		case passed-unit >= soonest:
