@@ -124,7 +124,9 @@ func (p *Progress) finishedRound(e run.Event) string {
 }
 
 // roundOf returns "round 2/6". A workload may need a round more than planned, because trials were discarded.
-func roundOf(round, planned int) string { return fmt.Sprintf("round %d/%d", round, max(round, planned)) }
+func roundOf(round, planned int) string {
+	return fmt.Sprintf("round %d/%d", round, max(round, planned))
+}
 
 // Line prints a permanent line above the board, unless the level is Quiet.
 func (p *Progress) Line(s string) {
