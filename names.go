@@ -135,8 +135,9 @@ const (
 	FactFilesystemUnmounted FactKey = "filesystem.unmounted" // mount point in fstab at which nothing is mounted
 	FactDeviceName          FactKey = "device.name"
 	FactDeviceModel         FactKey = "device.model"
-	FactDeviceSize          FactKey = "device.size" // B
-	FactDeviceDisk          FactKey = "device.disk" // the whole disk that contains a partition
+	FactDeviceSize          FactKey = "device.size"     // B
+	FactDeviceDisk          FactKey = "device.disk"     // the whole disk that contains a partition
+	FactDeviceVolatile      FactKey = "device.volatile" // "yes" if the device stores in memory
 	FactQueueScheduler      FactKey = "queue.scheduler"
 	FactDiskBus             FactKey = "disk.bus" // of a guest's disk
 	FactDiskCache           FactKey = "disk.cache"

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -335,5 +336,21 @@ func (fs system) device(facts map[string]string, name string) {
 		slaves[i] = filepath.Base(slaves[i])
 	}
 	set(facts, "device.on", strings.Join(slaves, " "))
-	set(facts, "device.on", fs.read(disk, "loop/backing_file"))
+	file := strings.TrimSuffix(fs.read(disk, "loop/backing_file"), "\n")
+	set(facts, "device.on", file)
+	if memoryDisk.MatchString(filepath.Base(disk)) || fs.inMemory(file) {
+		facts[iotax.FactDeviceVolatile] = "yes"
+	}
+}
+
+// memoryDisk matches the disks of brd, zram and null_blk.
+var memoryDisk = regexp.MustCompile(`^(?:ram|zram|nullb)[0-9]+$`)
+
+// inMemory reports whether a file exists and is in memory. In a container, the file of a loop device may not exist.
+func (fs system) inMemory(file string) bool {
+	if _, err := os.Stat(file); err != nil {
+		return false
+	}
+	m, _ := MountOf(ParseMounts(fs.read(fs.proc, "self/mountinfo")), file)
+	return m.Durability() == iotax.Volatile
 }

@@ -102,7 +102,7 @@ func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	if found.MountedOn != "" {
 		p.Facts["device.mounted"] = found.MountedOn
 	}
-	p.Durability = ownDurability(m, p.Path, probe.Mount{Source: p.Path}, "Linux")
+	p.Durability = iotax.Weakest(ownDurability(m, p.Path, probe.Mount{Source: p.Path}, "Linux"), deviceDurability(p.Facts))
 	if iotax.IsLocal(m) {
 		p.Backing = found.Path
 	}

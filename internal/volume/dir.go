@@ -370,6 +370,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	if d.own {
 		p.Durability = ownDurability(m, o.Path, fs, s.System)
 	}
+	p.Durability = iotax.Weakest(p.Durability, deviceDurability(p.Facts))
 	if caps := m.Caps(); caps.Local {
 		p.Backing = o.Path
 	} else if caps.HostPath != nil {

@@ -507,10 +507,15 @@ func TestDirOnTmpfs(t *testing.T) {
 
 func loop(t *testing.T, size int64) string {
 	t.Helper()
+	return loopIn(t, t.TempDir(), size)
+}
+
+func loopIn(t *testing.T, dir string, size int64) string {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root for loop devices")
 	}
-	file := filepath.Join(t.TempDir(), "image")
+	file := filepath.Join(dir, "image")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -565,6 +570,51 @@ func TestDevice(t *testing.T) {
 	}
 	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
 		t.Error(err)
+	}
+}
+
+// A loop device is as durable as its file.
+func TestDeviceInMemory(t *testing.T) {
+	memory := filepath.Join(t.TempDir(), "memory")
+	if err := os.Mkdir(memory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", memory).CombinedOutput(); err != nil {
+		t.Skipf("needs root to mount: %s", out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", memory).CombinedOutput(); err != nil {
+			t.Errorf("umount: %s", out)
+		}
+	})
+	for dir, want := range map[string]iotax.Durability{memory: iotax.Volatile, "/var/tmp": iotax.Durable} {
+		in, err := os.MkdirTemp(dir, "image-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(in) })
+		dev, mounted := loopIn(t, in, 8<<20), t.TempDir()
+		if out, err := exec.Command("sh", "-c", `mkfs.ext4 -q "$1" && mount "$1" "$2"`, "sh", dev, mounted).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %s", err, out)
+		}
+		t.Cleanup(func() {
+			if out, err := exec.Command("umount", mounted).CombinedOutput(); err != nil {
+				t.Errorf("umount: %s", out)
+			}
+		})
+		for kind, spec := range map[string]plan.Spec{"device": &DeviceSpec{Path: dev}, "dir": &DirSpec{Path: mounted}} {
+			v, err := prepare(t, kind, spec, Env{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := v.Attach(t.Context(), here)
+			if err != nil || p.Durability != want {
+				t.Errorf("%s in %s: %s, want %s (%v)", kind, dir, p.Durability, want, err)
+			}
+			if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

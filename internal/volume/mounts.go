@@ -19,6 +19,14 @@ func ownDurability(m iotax.Machine, path string, fs probe.Mount, system string) 
 	return d
 }
 
+// deviceDurability returns iotax.Volatile if the facts of a place say that its device stores in memory, else "".
+func deviceDurability(facts map[string]string) iotax.Durability {
+	if facts[iotax.FactDeviceVolatile] != "" {
+		return iotax.Volatile
+	}
+	return ""
+}
+
 // localFUSE lists FUSE file systems whose data is on disks of this machine or its host. Pass-through file systems are
 // in the list, although the storage below them is unknown.
 var localFUSE = []string{
