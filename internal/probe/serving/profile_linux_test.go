@@ -96,7 +96,7 @@ func TestProfile(t *testing.T) {
 			t.Errorf("%s has %.2f of the time", name, share)
 		}
 	}
-	found := 1 - float64(of[NoStack])/float64(total) // samples from before the process was found have no stacks
+	found := float64(total-of[NoStack]) / float64(total) // samples from before the process was found have no stacks
 	within("burner", 1, 1)
 	within(NoStack, 0, .6)
 	within("runtime.main", .9*found, found) // main.burn has no stack frame, so the profile lacks its caller main.main
