@@ -192,7 +192,10 @@ func (j *job) engine(facts Facts) string {
 	if _, ok := j.set["ioengine"]; ok {
 		return fio.EngineName(j.text("ioengine"))
 	}
-	ofEngine := func(s setting) bool { o, ok := fio.LookupOption(s.key); return ok && o.Engine != "" }
+	ofEngine := func(s setting) bool {
+		o, ok := fio.LookupOption(s.key)
+		return ok && o.Engine != "" || s.key == "fdp" || s.key == "dataplacement" // which only engines for raw NVMe commands have
+	}
 	if j.ours || slices.ContainsFunc(j.order, ofEngine) {
 		return ""
 	}

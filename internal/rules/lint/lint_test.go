@@ -171,6 +171,7 @@ var cases = []struct {
 
 	{"buffered-write-unsynced", "[a]\nrw=write", "warning", nil},
 	{"buffered-write-unsynced", "[a]\nrw=randrw", "warning", nil},
+	{"buffered-write-unsynced", "[a]\nrw=randwrite\nfdp=1", "", nil},
 	{"buffered-write-unsynced", "[a]\nrw=write\nend_fsync=0", "warning", nil},
 	{"buffered-write-unsynced", "[a]\nrw=write\nend_fsync", "", nil},
 	{"buffered-write-unsynced", "[a]\nrw=write\nfsync=32", "", nil},
