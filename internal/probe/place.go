@@ -121,12 +121,8 @@ func (m Mount) Durability() iotax.Durability {
 	case "tmpfs", "ramfs", "rootfs":
 		return iotax.Volatile
 	}
-	if device, ok := strings.CutPrefix(m.Source, "/dev/"); ok {
-		for _, memory := range []string{"ram", "zram", "nullb"} {
-			if strings.HasPrefix(device, memory) {
-				return iotax.Volatile
-			}
-		}
+	if device, ok := strings.CutPrefix(m.Source, "/dev/"); ok && memoryDisk.MatchString(device) {
+		return iotax.Volatile
 	}
 	barrier, _ := m.Option("barrier")
 	_, none := m.Option("nobarrier")
@@ -343,8 +339,8 @@ func (fs system) device(facts map[string]string, name string) {
 	}
 }
 
-// memoryDisk matches the disks of brd, zram and null_blk.
-var memoryDisk = regexp.MustCompile(`^(?:ram|zram|nullb)[0-9]+$`)
+// memoryDisk matches the disks of brd, zram and null_blk, and their partitions.
+var memoryDisk = regexp.MustCompile(`^(?:ram|zram|nullb)[0-9]`)
 
 // inMemory reports whether a file exists and is in memory. In a container, the file of a loop device may not exist.
 func (fs system) inMemory(file string) bool {

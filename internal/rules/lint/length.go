@@ -104,7 +104,7 @@ func rampNotShorter(j *job, r *report) {
 		return
 	}
 	longer := ok2 && run > 0 && ramp >= run
-	if takes, known := j.pass(); known && takes < ramp && !j.ran { // a result has what was measured, and JSON does not show time_based without a value
+	if takes, known := j.pass(); known && takes < ramp && !j.ran { // a result shows what was measured, and its JSON does not show every time_based
 		r.at(j, j.first("ramp_time"), "the size is through after about %s on a fast drive, inside the ramp of %s: nothing is measured", rules.Time(takes), rules.Time(ramp))
 		return
 	}
