@@ -119,6 +119,8 @@ func (fs system) layers(path string) layers {
 	case len(l.Counting) > 0:
 	case err != nil:
 		l.Missing = err.Error()
+	case memoryDisk.MatchString(disk), fs.inMemory(path):
+		l.Missing = "the place is in memory"
 	case disk != "" && fs.notCounting(disk):
 		l.Missing = "the kernel does not count the I/O of " + disk + "; a 1 in /sys/block/" + disk + "/queue/iostats makes it count"
 	case facts[iotax.FactFilesystem] == "overlay" && l.Top == "":
@@ -237,9 +239,6 @@ func (w *Watch) wayOf(ctx context.Context, t *iotax.Target) *stages {
 		return s
 	}
 	below := w.fs.layers(t.Place.Backing)
-	if t.Place.Durability == iotax.Volatile {
-		below = layers{Missing: "the place is in memory"}
-	}
 	device := below.Missing
 	switch share := facts[iotax.FactShareType]; {
 	case share == "nfs" || strings.HasPrefix(facts[iotax.FactFilesystem], "nfs"):
@@ -311,7 +310,7 @@ func (w *Watch) wayOf(ctx context.Context, t *iotax.Target) *stages {
 		add("QEMU and its file system", clockDevice, device)
 	default:
 		s.here = caps.Local || caps.HostPath != nil || t.Place.Backing != "" // this host's kernel does the I/O
-		if !s.here && t.Place.Durability != iotax.Volatile {
+		if !s.here {
 			limit, cancel := context.WithTimeout(ctx, answerTime)
 			var err error
 			if below, err = findLayers.On(limit, t.Machine, t.Place.Path); err != nil {

@@ -141,7 +141,7 @@ func (k *Watcher) Start(ctx context.Context, t *iotax.Target) (*Watch, error) {
 
 func start(ctx context.Context, t *iotax.Target, fs system, last map[string]reading, pauses pauses) (*Watch, error) {
 	w := &Watch{t: t, fs: fs, last: last, pauses: pauses, facts: map[string]string{}}
-	if t.Place.Backing != "" && t.Place.Durability != iotax.Volatile {
+	if t.Place.Backing != "" {
 		w.devices = fs.devices(t.Place.Backing)
 		if len(w.devices) > 0 {
 			w.facts[iotax.FactWatchDevice] = strings.Join(w.devices, " ")
@@ -540,9 +540,10 @@ func (fs system) under(ms []Mount, name string, depth int) []string {
 // nvmeHead matches the name of an NVMe namespace, which may have several paths.
 var nvmeHead = regexp.MustCompile(`^nvme([0-9]+)n([0-9]+)$`)
 
-// counting returns the devices that count the I/O of the device `name`, which is disk itself or a partition of disk.
+// counting returns the devices that count the I/O of the device `name`, which is disk itself or a partition of disk. Not
+// every disk in memory counts, so none is used.
 func (fs system) counting(name, disk string) []string {
-	if fs.notCounting(disk) {
+	if fs.notCounting(disk) || memoryDisk.MatchString(disk) {
 		return nil
 	}
 	// Before Linux 6.4, an NVMe namespace with several paths counted I/O only on its paths (such as nvme0c1n1).

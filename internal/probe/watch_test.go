@@ -155,6 +155,8 @@ func TestDevices(t *testing.T) {
 		"sys/class/block/sdc":                     "-> sys/devices/sdc",
 		"sys/devices/sdc/stat":                    "5 0 40 0 6 0 48 0 0 0 0\n",
 		"sys/dev/block/8:32":                      "-> sys/devices/sdc",
+		"sys/devices/zram0/stat":                  "5 0 40 0 6 0 48 0 0 0 0\n",
+		"sys/dev/block/254:0":                     "-> sys/devices/zram0",
 		"sys/fs/btrfs/half/devices/mute":          "",
 		"sys/class/block/sda1":                    "-> sys/devices/sda/sda1",
 		"sys/class/block/loop0p1":                 "-> sys/devices/loop0/loop0p1",
@@ -194,6 +196,7 @@ func TestDevices(t *testing.T) {
 10 1 259:5 / /paths rw - xfs /dev/nvme2n1p1 rw
 11 1 259:6 / /mute rw - xfs /dev/mute rw
 12 1 7:3 / /inmemory rw - ext4 /dev/loop2 rw
+13 1 254:0 / /zram rw - ext4 /dev/zram0 rw
 8 1 0:11 / /nfs rw - nfs4 host:/x rw
 9 1 0:12 / /half rw - btrfs ` + root + `/node rw
 `)
@@ -201,7 +204,7 @@ func TestDevices(t *testing.T) {
 	for path, want := range map[string][]string{
 		"/data/x": {"sda1"}, "/loop/x": {"sda1"}, "/lv": {"dm-0"}, "/tmp/x": nil, "/merged/x": {"sda1"},
 		"/deep": {"loop1"}, "/inmemory/x": {"loop2"}, "/gone": nil, "/nfs/x": nil, "/elsewhere": nil,
-		"/paths/x": {"nvme2c0n1", "nvme2c1n1"}, "/mute/x": nil, "/half/x": nil,
+		"/paths/x": {"nvme2c0n1", "nvme2c1n1"}, "/mute/x": nil, "/half/x": nil, "/zram/x": nil,
 	} {
 		if got := fs.carriers(mounts, path, 0); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, want %v", path, got, want)

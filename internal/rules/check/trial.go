@@ -173,7 +173,7 @@ func (r reading) device() []iotax.Finding {
 	if r.diskless() {
 		return nil
 	}
-	onHost := r.tgt == nil || r.tgt.Place.Backing != "" && r.tgt.Place.Durability != iotax.Volatile
+	onHost := r.tgt == nil || r.tgt.Place.Backing != ""
 	var fs []iotax.Finding
 	for _, c := range []struct {
 		direction, verb string

@@ -256,7 +256,7 @@ var planted = []struct {
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 0); t.Cold = false },
 		func(t *iotax.Trial, tgt *iotax.Target) {
 			set(t, "device.read.bytes", 0)
-			tgt.Place.Durability = iotax.Volatile
+			tgt.Place.Backing = "" // the counted device is not the target's
 		}},
 	{"cache-served", "warm, because nobody may drop caches", iotax.Invalid,
 		func(t *iotax.Trial, _ *iotax.Target) {
