@@ -854,9 +854,13 @@ type TargetInfo struct {
 	Place      string             `json:"place"`
 	Durability Durability         `json:"durability"`
 	Labels     map[string]string  `json:"labels,omitempty"`
-	Facts      map[FactKey]string `json:"facts,omitempty"`
+	Facts      map[FactKey]string `json:"facts,omitempty"` // at the last start
 	Findings   []Finding          `json:"findings,omitempty"`
 	Err        string             `json:"err,omitempty"` // why the target could not be opened
+
+	// Starts has, for each start (Trial.StartIndex - 1), the facts that are not the same at all starts. It is empty if all
+	// are.
+	Starts []map[FactKey]string `json:"starts,omitempty"`
 
 	// Against lists the targets that this target is compared with instead of the run's baseline. The ratio and the
 	// verdict refer to the first one at which the workload runs. For the others, the report only shows the ratio.

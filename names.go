@@ -84,30 +84,32 @@ const (
 const (
 	// FactJob is the work as a JSON object: the options of the job without defaults and without options that iotax
 	// sets itself. It is equal for trials that do the same work.
-	FactJob          FactKey = "job"
-	FactCommand      FactKey = "command" // of a trial: a POSIX shell command; of a run: its command line, unless that may contain a password
-	FactFio          FactKey = "fio"     // version
-	FactIOEngine     FactKey = "ioengine"
-	FactDirect       FactKey = "direct"
-	FactIODepth      FactKey = "iodepth"
-	FactNumJobs      FactKey = "numjobs"
-	FactClients      FactKey = "clients"  // number of targets that did the work at the same time, also a fact of the target; of an object workload, the number of objects in flight
-	FactLoad         FactKey = "load"     // of an open loop, as written in the plan
-	FactLoadJob      FactKey = "load.job" // the job of an open loop without its rate
-	FactTried        FactKey = "tried"    // of a search: the tried loads, with the tested value and the outcome of each
-	FactPart         FactKey = "part"     // size of the parts of a multipart upload
-	FactConcurrency  FactKey = "concurrency"
-	FactPayload      FactKey = "payload"  // how the request body is protected: "signed chunk by chunk"
-	FactVerified     FactKey = "verified" // checksum that verified the received data, or "no"
-	FactVersioning   FactKey = "versioning"
-	FactLazy         FactKey = "lazy"          // "yes" if a volume is used before it is complete
-	FactPaused       FactKey = "paused"        // pauses of iotax itself during the trial, as text
-	FactPausedBefore FactKey = "paused.before" // the same, for the time between the previous trial and this one
-	FactWatchDevice  FactKey = "watch.device"  // block devices whose counters were read
-	FactExplains     FactKey = "explains"      // of an explained trial: its original workload, which has a different name
-	FactStages       FactKey = "stages"        // of an explained trial: a JSON array of Stage
-	FactProfiles     FactKey = "profiles"      // of a profiled trial: its original workload, which has a different name
-	FactNoProfile    FactKey = "profile.none"  // of a profiled trial: why it has no profile
+	FactJob            FactKey = "job"
+	FactCommand        FactKey = "command" // of a trial: a POSIX shell command; of a run: its command line, unless that may contain a password
+	FactFio            FactKey = "fio"     // version
+	FactIOEngine       FactKey = "ioengine"
+	FactDirect         FactKey = "direct"
+	FactIODepth        FactKey = "iodepth"
+	FactNumJobs        FactKey = "numjobs"
+	FactClients        FactKey = "clients"  // number of targets that did the work at the same time, also a fact of the target; of an object workload, the number of objects in flight
+	FactLoad           FactKey = "load"     // of an open loop, as written in the plan
+	FactLoadJob        FactKey = "load.job" // the job of an open loop without its rate
+	FactTried          FactKey = "tried"    // of a search: the tried loads, with the tested value and the outcome of each
+	FactPart           FactKey = "part"     // size of the parts of a multipart upload
+	FactConcurrency    FactKey = "concurrency"
+	FactPayload        FactKey = "payload"  // how the request body is protected: "signed chunk by chunk"
+	FactVerified       FactKey = "verified" // checksum that verified the received data, or "no"
+	FactVersioning     FactKey = "versioning"
+	FactLazy           FactKey = "lazy"            // "yes" if a volume is used before it is complete
+	FactPaused         FactKey = "paused"          // pauses of iotax itself during the trial, as text
+	FactPausedBefore   FactKey = "paused.before"   // the same, for the time between the previous trial and this one
+	FactWatchDevice    FactKey = "watch.device"    // block devices whose counters were read
+	FactExtents        FactKey = "file.extents"    // of the test files, before a cold trial
+	FactBackingExtents FactKey = "backing.extents" // of the files of this host that hold a place of another machine
+	FactExplains       FactKey = "explains"        // of an explained trial: its original workload, which has a different name
+	FactStages         FactKey = "stages"          // of an explained trial: a JSON array of Stage
+	FactProfiles       FactKey = "profiles"        // of a profiled trial: its original workload, which has a different name
+	FactNoProfile      FactKey = "profile.none"    // of a profiled trial: why it has no profile
 	// FactMachineOpened is the time that opening the trial's own machine took, such as 3.2s.
 	FactMachineOpened FactKey = "machine.opened"
 )

@@ -78,7 +78,7 @@ func fakeStudy(t *testing.T, v iotax.Volume, check func()) Study {
 		Watch: func(context.Context, *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
 			return func(context.Context) (iotax.Seen, error) { return iotax.Seen{}, nil }, nil
 		},
-		Evict:  func(context.Context, iotax.Machine, string) error { return nil },
+		Evict:  func(context.Context, iotax.Machine, string) (int, error) { return 0, nil },
 		Check:  func(*iotax.Trial, *iotax.Target) ([]iotax.Finding, string) { return nil, "" },
 		Review: func(*iotax.Run, []*iotax.Trial) []iotax.Finding { return nil },
 		Now:    time.Now,

@@ -63,8 +63,12 @@ func TestEvict(t *testing.T) {
 	if before < 1000 {
 		t.Fatalf("only %d pages cached after writing: nothing to test", before)
 	}
-	if err := evictHere(t.Context(), filepath.Join(dir, "a")); err != nil {
+	extents, err := evictHere(t.Context(), filepath.Join(dir, "a"))
+	if err != nil {
 		t.Fatal(err)
+	}
+	if extents < 1 || extents > 100 { // a file of 4 MiB, whatever the file system
+		t.Errorf("%d extents", extents)
 	}
 	if n := cached(t, in); n > before/100 {
 		t.Errorf("%d of %d dirty pages stay in the cache", n, before)
@@ -75,18 +79,31 @@ func TestEvict(t *testing.T) {
 	if n := cached(t, out); n < 1000 {
 		t.Errorf("a link was followed: %d pages of its target are left", n)
 	}
-	if err := evictHere(t.Context(), filepath.Join(dir, "a", "link")); err != nil { // a link to a single file, such as a disk image
+	if _, err := evictHere(t.Context(), filepath.Join(dir, "a", "link")); err != nil { // a link to a single file, such as a disk image
 		t.Fatal(err)
 	}
 	if n := cached(t, out); n > 10 {
 		t.Errorf("%d pages of a single file stay", n)
 	}
-	if err := evictHere(t.Context(), filepath.Join(dir, "gone")); err != nil {
+	if _, err := evictHere(t.Context(), filepath.Join(dir, "gone")); err != nil {
 		t.Errorf("a file that is gone: %v", err)
+	}
+	holed, err := os.Create(filepath.Join(dir, "holed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holed.Close()
+	for i := range int64(3) {
+		if _, err := holed.WriteAt(make([]byte, 64<<10), i<<20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := evictHere(t.Context(), holed.Name()); n < 3 || err != nil {
+		t.Errorf("a file of three parts: %d extents, %v", n, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := evictHere(ctx, dir); !errors.Is(err, context.Canceled) {
+	if _, err := evictHere(ctx, dir); !errors.Is(err, context.Canceled) {
 		t.Errorf("after a cancel: %v", err)
 	}
 }

@@ -46,15 +46,14 @@ func (fs system) counters(device string) (c counters) {
 
 // evict writes back and drops the cached pages of the file, block device or tree at a path. It follows symbolic links in
 // the path, but not those below it. macOS cannot evict a single file, so evict drops all caches there. On systems other
-// than Linux and macOS, it returns an error.
-var evict = agent.New("evict from the page cache", func(ctx context.Context, path string) (struct{}, error) {
-	return struct{}{}, evictHere(ctx, path)
-})
+// than Linux and macOS, it returns an error. On Linux it returns the number of extents of the evicted files, or 0 if it is
+// unknown.
+var evict = agent.New("evict from the page cache", evictHere)
 
-// EvictOn drops the file, block device or tree at a path of m from the page cache of m.
-func EvictOn(ctx context.Context, m iotax.Machine, path string) error {
-	_, err := evict.On(ctx, m, path)
-	return err
+// EvictOn drops the file, block device or tree at a path of m from the page cache of m. It returns the number of extents
+// of the evicted files, or 0 if it is unknown.
+func EvictOn(ctx context.Context, m iotax.Machine, path string) (extents int, err error) {
+	return evict.On(ctx, m, path)
 }
 
 // inside returns the counters of the target's own machine. They are empty if the machine has no such counters (it does

@@ -83,12 +83,21 @@ func (r *Report) Separates(row *Row) (fact string, values []string) {
 	}
 	for _, target := range []string{row.Target, row.Against} {
 		seen := map[string][]map[string]bool{} // values by fact and mode
+		starts := r.Target(target).Starts
 		for _, t := range r.Trials {
 			mode, ok := of[t.StartIndex]
 			if t.Target != target || !ok {
 				continue
 			}
-			for k, v := range t.Facts {
+			facts := map[string]string{}
+			if t.StartIndex <= len(starts) {
+				maps.Copy(facts, starts[t.StartIndex-1])
+			}
+			maps.Copy(facts, t.Facts)
+			for k, v := range facts {
+				if v == "" {
+					continue // it is a target's fact at other starts only
+				}
 				if seen[k] == nil {
 					seen[k] = make([]map[string]bool, modes)
 				}

@@ -40,13 +40,13 @@ func TestCompleter(t *testing.T) {
 	w := newWorld()
 	d := w.deps()
 	var evicted, there []string // on this host, and on the guest
-	d.Evict = func(_ context.Context, m iotax.Machine, path string) error {
+	d.Evict = func(_ context.Context, m iotax.Machine, path string) (int, error) {
 		if m == d.Host {
 			evicted = append(evicted, path)
 		} else {
 			there = append(there, path)
 		}
-		return nil
+		return 3, nil
 	}
 	d.Workload = func(pw plan.Workload) (iotax.Workload, error) {
 		return &pieceWorkload{fakeWorkload: fakeWorkload{w, pw.Name}, took: time.Minute}, nil
@@ -70,6 +70,9 @@ func TestCompleter(t *testing.T) {
 	}
 	if len(there) == 0 {
 		t.Error("nothing was evicted on the guest")
+	}
+	if facts := w.saved[1].Facts; facts[iotax.FactExtents] != "3" {
+		t.Errorf("facts of a trial: %v", facts)
 	}
 }
 

@@ -232,7 +232,8 @@ func (r *testbed) gather(ctx context.Context, t plan.Target, g *plan.Gather) (*i
 		target.Facts["noise"] = work + " at " + strings.Join(g.At, ", ")
 	}
 	info := r.infos[t.Name]
-	info.Machine, info.Place, info.Durability, info.Facts = strings.Join(machines, ", "), strings.Join(g.Together, ", "), target.Place.Durability, target.Facts
+	info.Machine, info.Place, info.Durability = strings.Join(machines, ", "), strings.Join(g.Together, ", "), target.Place.Durability
+	r.previous[t.Name], info.Facts = info.Facts, target.Facts
 	return target, nil
 }
 
@@ -295,7 +296,8 @@ func (r *testbed) openOne(ctx context.Context, t plan.Target) (*iotax.Target, er
 		return nil, err
 	}
 	info := r.infos[t.Name]
-	info.Machine, info.Place, info.Durability, info.Facts = target.Machine.String(), place.Path, place.Durability, target.Facts
+	info.Machine, info.Place, info.Durability = target.Machine.String(), place.Path, place.Durability
+	r.previous[t.Name], info.Facts = info.Facts, target.Facts
 	return target, nil
 }
 

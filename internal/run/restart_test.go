@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -268,5 +269,60 @@ func TestRestartsBudget(t *testing.T) {
 func TestRestartsAreNotDivided(t *testing.T) {
 	if _, err := (Shard{0, 2}).Of(restartsPlan(t)); err == nil || !strings.Contains(err.Error(), "restarts need all rounds in one process") {
 		t.Error(err)
+	}
+}
+
+// The run records the facts of a target that are not the same at all starts, also across a resume.
+func TestFactsOfStarts(t *testing.T) {
+	var starts []map[string]string
+	facts := func(node, port string) map[string]string {
+		return map[string]string{"kernel": "6.1", "node": node, "port": port}
+	}
+	previous := map[string]string(nil)
+	for i, c := range []struct {
+		now  map[string]string
+		want string
+	}{
+		{facts("0", "1000"), "[]"},
+		{facts("0", "1000"), "[]"},
+		{facts("0", "1001"), "[map[port:1000] map[port:1000] map[port:1001]]"},
+		{facts("1", "1001"), "[map[node:0 port:1000] map[node:0 port:1000] map[node:0 port:1001] map[node:1 port:1001]]"},
+		{map[string]string{"kernel": "6.1", "port": "7"}, "[map[node:0 port:1000] map[node:0 port:1000] map[node:0 port:1001] map[node:1 port:1001] map[node: port:7]]"},
+	} {
+		if starts = addStart(starts, i+1, previous, c.now); fmt.Sprint(starts) != c.want {
+			t.Errorf("start %d: %v, want %s", i+1, starts, c.want)
+		}
+		previous = c.now
+	}
+
+	w := newWorld()
+	d := w.deps()
+	boots := 0
+	d.Environment = func(_ context.Context, m iotax.Machine) (map[string]string, error) {
+		if m == d.Host {
+			return map[string]string{}, nil
+		}
+		boots++ // of the targets disk and share, in turn
+		return map[string]string{"kernel": "6.1", "node": strconv.Itoa(min((boots-1)/2, 1))}, nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	w.onTrial = func(n int) {
+		if n == 2*2*3+1 { // in the second start
+			cancel()
+		}
+	}
+	first, err := Run(ctx, restartsPlan(t), d, Options{ID: "r"})
+	if first.Status != iotax.Interrupted {
+		t.Fatalf("%v, %s", err, first.Status)
+	}
+	w.onTrial = nil
+	r, err := Run(t.Context(), restartsPlan(t), d, Options{Resume: first, Trials: slices.Clone(w.saved)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"[]", "[map[machine.node:0] map[machine.node:1] map[machine.node:1]]", "[map[machine.node:0] map[machine.node:1] map[machine.node:1]]"} {
+		if got := fmt.Sprint(r.Targets[i].Starts); got != want {
+			t.Errorf("%s: %s, want %s", r.Targets[i].Name, got, want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -234,6 +235,45 @@ func (e *engine) restart(ctx context.Context) error {
 	return nil
 }
 
+// keepFacts records the facts of the targets that are not the same at all starts.
+func (e *engine) keepFacts() {
+	if e.p.Measure.Starts() < 2 {
+		return
+	}
+	for name, info := range e.testbed.infos {
+		info.Starts = addStart(info.Starts, e.start, e.testbed.previous[name], info.Facts)
+	}
+}
+
+// addStart sets start n of iotax.TargetInfo.Starts. Facts that are not in starts had their value of `previous` until now.
+func addStart(starts []map[string]string, n int, previous, now map[string]string) []map[string]string {
+	if n == 1 {
+		return nil
+	}
+	all := map[string]string{}
+	maps.Copy(all, previous)
+	maps.Copy(all, now)
+	for k := range all {
+		varied := false
+		if len(starts) > 0 {
+			_, varied = starts[0][k]
+		}
+		if previous[k] == now[k] && !varied {
+			continue
+		}
+		for len(starts) < n {
+			starts = append(starts, map[string]string{})
+		}
+		for _, s := range starts[:n-1] {
+			if !varied {
+				s[k] = previous[k]
+			}
+		}
+		starts[n-1][k] = now[k]
+	}
+	return starts
+}
+
 // reopening returns the estimated time to open all targets for the remaining starts.
 func (e *engine) reopening() time.Duration {
 	return time.Duration(e.p.Measure.Starts()-e.start) * e.setup
@@ -305,7 +345,10 @@ func (e *engine) runOne(ctx context.Context, ln *lane, target *iotax.Target, rou
 	t := e.newTrial(ln, target, round, schedule.RoundSeed(e.run.Seed, ln.plan.Name, round))
 	separate(t, way)
 	begun := e.d.Now()
-	e.used = true
+	if !e.used {
+		e.used = true
+		e.keepFacts()
+	}
 	e.d.Progress(e.event(Starting, ln, t))
 	left := e.attempt(ctx, ln, target, t)
 	leftBehind(e.run, left)

@@ -47,8 +47,9 @@ type Deps struct {
 	Explain func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
 	// Profile replaces Watch in a profiled trial (plan.Measure.Profile). It is optional.
 	Profile func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
-	// Evict drops the files under a path of a machine from its page cache.
-	Evict func(ctx context.Context, m iotax.Machine, path string) error
+	// Evict drops the files under a path of a machine from its page cache. It returns the number of their extents, or 0 if
+	// it is unknown.
+	Evict func(ctx context.Context, m iotax.Machine, path string) (extents int, err error)
 	// Governor sets the frequency governor of this host's CPUs. `undo` restores the earlier governor. The findings
 	// report CPUs that do not offer the new one. Governor is optional.
 	Governor func(want string) (undo func() error, found []iotax.Finding, err error)

@@ -147,7 +147,7 @@ func (w *world) deps() Deps {
 		Watch: func(context.Context, *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
 			return func(context.Context) (iotax.Seen, error) { return iotax.Seen{}, nil }, nil
 		},
-		Evict: func(context.Context, iotax.Machine, string) error { return nil },
+		Evict: func(context.Context, iotax.Machine, string) (int, error) { return 0, nil },
 		Check: func(t *iotax.Trial, _ *iotax.Target) ([]iotax.Finding, string) {
 			if v, ok := t.Value("read.iops"); ok && math.IsNaN(v.Value) {
 				return nil, "the clock ran backwards"

@@ -23,6 +23,7 @@ type testbed struct {
 	opened   map[string]*opened      // by target name
 	targets  []*iotax.Target         // the open targets in plan order
 	infos    map[string]*iotax.TargetInfo
+	previous map[string]map[string]string // facts of targets before they were opened again
 	loads    []*load
 	known    map[string]map[string]string // facts of workloads from before a resume or from an earlier start
 	earlier  map[schedule.Cell]bool       // cells that the previous start prepared; nil in the first start of this process
@@ -45,7 +46,7 @@ type undoStep struct {
 
 func newTestbed(p *plan.Plan, d Deps) *testbed {
 	r := &testbed{p: p, d: d,
-		machines: map[string]*openMachine{}, volumes: map[string]*volumeState{}, opened: map[string]*opened{}, infos: map[string]*iotax.TargetInfo{}}
+		machines: map[string]*openMachine{}, volumes: map[string]*volumeState{}, opened: map[string]*opened{}, infos: map[string]*iotax.TargetInfo{}, previous: map[string]map[string]string{}}
 	r.machines["host"] = &openMachine{m: d.Host}
 	for i, t := range p.Targets {
 		r.volumes[t.Name] = &volumeState{id: fmt.Sprintf("t%d", i)}

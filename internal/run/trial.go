@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"iotax"
@@ -179,6 +180,14 @@ func evict(ctx context.Context, d Deps, coldFiles func(*iotax.Target) []string, 
 	var err error
 	limit, cancel := context.WithTimeoutCause(ctx, iotax.StageTime, fmt.Errorf("no end within %s", phrase(iotax.StageTime)))
 	defer cancel()
+	drop := func(m iotax.Machine, path string, fact iotax.FactKey) {
+		extents, failed := d.Evict(limit, m, path)
+		if err = errors.Join(err, failed); extents > 0 {
+			had, _ := strconv.Atoi(t.Facts[fact])
+			t.Facts[fact] = strconv.Itoa(had + extents)
+		}
+	}
+	onHost := iotax.FactExtents
 	places := []*iotax.Target{target}
 	if len(target.Together) > 0 {
 		places = target.Together
@@ -188,14 +197,15 @@ func evict(ctx context.Context, d Deps, coldFiles func(*iotax.Target) []string, 
 			paths = append(paths, p)
 		}
 		if local := o.Machine == nil || iotax.IsLocal(o.Machine) || o.Machine.Caps().RunOnConsole != nil; !local && o.Place.Kind != iotax.PlaceURL {
-			err = errors.Join(err, d.Evict(limit, o.Machine, o.Place.Path))
+			drop(o.Machine, o.Place.Path, iotax.FactExtents)
+			onHost = iotax.FactBackingExtents
 		}
 	}
 	if coldFiles != nil {
 		paths = append(paths, coldFiles(target)...)
 	}
 	for _, p := range paths {
-		err = errors.Join(err, d.Evict(limit, d.Host, p))
+		drop(d.Host, p, onHost)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -141,6 +141,16 @@ func TestStarts(t *testing.T) {
 	if s := details(made(6, math.Exp(.25), facts)); !strings.Contains(s, "There are 2 speeds, in 4 and 2 starts (the worst first); they differ in numa.node: 0, 1.") {
 		t.Errorf("facts of the speeds:\n%s", s)
 	}
+	at := func(run *iotax.Run, _ []*iotax.Trial) {
+		for i := range run.Targets {
+			for start := range 6 {
+				run.Targets[i].Starts = append(run.Targets[i].Starts, map[string]string{"boot": strconv.Itoa(start), "elsewhere": []string{"", "here"}[start/4], "kernel.file": []string{"old", "new"}[start/4]})
+			}
+		}
+	}
+	if s := details(made(6, math.Exp(.25), at)); !strings.Contains(s, "they differ in kernel.file: old, new.") {
+		t.Errorf("facts of the starts:\n%s", s)
+	}
 	if !strings.Contains(s, "There are 2 speeds, in 4 and 2 starts (the worst first).") {
 		t.Errorf("no facts:\n%s", s)
 	}
