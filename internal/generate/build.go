@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -100,13 +99,33 @@ func compute(long time.Duration, block []byte) (sum uint32) {
 	return sum
 }
 
+// A sources is a Build with the paths of its files.
+type sources struct {
+	Build
+	source, object []string
+	header         [headerDirs][]string // the paths that each header would have in each directory
+}
+
+func (b Build) paths() sources {
+	s := sources{Build: b}
+	for i := range b.Sources {
+		s.source, s.object = append(s.source, b.source(i)), append(s.object, b.object(i))
+	}
+	for i := range b.Headers {
+		for d := range s.header {
+			s.header[d] = append(s.header[d], b.header(d, i))
+		}
+	}
+	return s
+}
+
 // look reads the attributes of all sources, objects and headers, as make does. If `built` is true, the objects must
 // exist.
-func (b Build) look(built bool) error {
+func (b sources) look(built bool) error {
 	for i := range b.Sources {
-		err := stat(b.source(i))
+		err := stat(b.source[i])
 		if err == nil {
-			if err = stat(b.object(i)); !built && errors.Is(err, fs.ErrNotExist) {
+			if err = stat(b.object[i]); !built && errors.Is(err, fs.ErrNotExist) {
 				err = nil
 			}
 		}
@@ -115,7 +134,7 @@ func (b Build) look(built bool) error {
 		}
 	}
 	for i := range b.Headers {
-		if err := stat(b.header(i%headerDirs, i)); err != nil {
+		if err := stat(b.header[i%headerDirs][i]); err != nil {
 			return err
 		}
 	}
@@ -131,34 +150,33 @@ func (b Build) included(source int) []int {
 	return all
 }
 
-func (b Build) compile(content filler, got, want []byte, source int) error {
-	if err := check(b.source(source), got, content.fill(want[:sourceSize], source)); err != nil {
+func (b sources) compile(content filler, got []byte, source int) error {
+	if err := content.check(b.source[source], got, sourceSize, source); err != nil {
 		return err
 	}
 	for _, h := range b.included(source) {
 		for d := range h % headerDirs {
-			if _, err := read(b.header(d, h), got); !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("%s was never created, but opening it returned %v", b.header(d, h), err)
+			if _, err := read(b.header[d][h], got); !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%s was never created, but opening it returned %v", b.header[d][h], err)
 			}
 		}
-		if err := check(b.header(h%headerDirs, h), got, content.fill(want[:headerSize], b.headerNumber(h))); err != nil {
+		if err := content.check(b.header[h%headerDirs][h], got, headerSize, b.headerNumber(h)); err != nil {
 			return err
 		}
 	}
-	compute(b.Compile, want)
-	return create(b.object(source), content.fill(want[:objectSize], b.objectNumber(source)))
+	compute(b.Compile, got)
+	return create(b.object[source], content.fill(got[:objectSize], b.objectNumber(source)))
 }
 
 // join copies all objects to the archive.
-func (b Build) join(content filler, got, want []byte) error {
+func (b sources) join(content filler, got []byte) error {
 	f, err := os.OpenFile(filepath.Join(b.Dir, archive), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	for i := 0; i < b.Sources && err == nil; i++ {
-		object := content.fill(want[:objectSize], b.objectNumber(i))
-		if err = check(b.object(i), got, object); err == nil {
-			_, err = f.Write(object)
+		if err = content.check(b.object[i], got, objectSize, b.objectNumber(i)); err == nil {
+			_, err = f.Write(got[:objectSize])
 		}
 	}
 	return errors.Join(err, f.Close())
@@ -169,27 +187,28 @@ func doBuild(ctx context.Context, b Build) (*Result, error) {
 	if b.Cold {
 		out.forget()
 	}
-	got, want := make([][]byte, b.Jobs), make([][]byte, b.Jobs)
+	got := make([][]byte, b.Jobs)
 	for w := range b.Jobs {
-		got[w], want[w] = make([]byte, objectSize+1), make([]byte, objectSize)
+		got[w] = make([]byte, objectSize+1)
 	}
 	fail := func(op string, err error) error {
 		return &iotax.Error{Op: op, On: b.Dir, Err: err}
 	}
+	tree := b.paths()
 	begun := time.Now()
-	if err := b.look(false); err != nil {
+	if err := tree.look(false); err != nil {
 		return nil, fail("read the times of the sources", err)
 	}
-	compiled, err := each(ctx, deal(b.Sources, b.Jobs), func(w, i int) error { return b.compile(content, got[w], want[w], i) })
+	compiled, err := each(ctx, deal(b.Sources, b.Jobs), func(w, i int) error { return tree.compile(content, got[w], i) })
 	if err != nil {
 		return nil, fail("compile", err)
 	}
-	if err := b.join(content, got[0], want[0]); err != nil {
+	if err := tree.join(content, got[0]); err != nil {
 		return nil, fail("make the archive", err)
 	}
 	took := time.Since(begun)
 	again := time.Now()
-	if err := b.look(true); err != nil {
+	if err := tree.look(true); err != nil {
 		return nil, fail("read the times of the objects", err)
 	}
 	out.value("nothing.duration", time.Since(again).Seconds(), iotax.Seconds, iotax.Down)
@@ -207,11 +226,11 @@ func doBuild(ctx context.Context, b Build) (*Result, error) {
 	}
 	out.called(1, "openat", "close")
 	out.called(b.Sources, "write")
-	return out, b.verify(content, want[0])
+	return out, b.verify(content)
 }
 
 // verify reads the archive and compares it with the expected contents.
-func (b Build) verify(content filler, want []byte) error {
+func (b Build) verify(content filler) error {
 	path := filepath.Join(b.Dir, archive)
 	f, err := os.Open(path)
 	if err != nil {
@@ -220,7 +239,7 @@ func (b Build) verify(content filler, want []byte) error {
 	defer f.Close()
 	got := make([]byte, objectSize)
 	for i := 0; i < b.Sources && err == nil; i++ {
-		if _, err = io.ReadFull(f, got); err == nil && !bytes.Equal(got, content.fill(want[:objectSize], b.objectNumber(i))) {
+		if _, err = io.ReadFull(f, got); err == nil && !content.filled(got, objectSize, b.objectNumber(i)) {
 			err = fmt.Errorf("object %d is not what was written", i)
 		}
 	}

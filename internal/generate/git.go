@@ -213,7 +213,7 @@ func (r Repository) status(ctx context.Context) error {
 	return nil
 }
 
-func (r Repository) checkout(content filler, buf []byte) error {
+func (r Repository) checkout(content filler, got []byte) error {
 	main := r.path("main")
 	if err := drain(r.pack("main", 0), io.Discard); err != nil {
 		return err
@@ -230,7 +230,7 @@ func (r Repository) checkout(content filler, buf []byte) error {
 			err = unlink(path)
 		}
 		if err == nil {
-			err = create(path, content.fill(buf, r.other(i)))
+			err = create(path, content.fill(got[:trackedSize], r.other(i)))
 		}
 		if err != nil {
 			return err
@@ -242,17 +242,17 @@ func (r Repository) checkout(content filler, buf []byte) error {
 	return replace(filepath.Join(main, ".git", "HEAD"), []byte("ref: refs/heads/other\n"))
 }
 
-func (r Repository) commit(content filler, got, buf []byte) error {
+func (r Repository) commit(content filler, got []byte) error {
 	for _, i := range r.changed() {
 		object := r.object(i)
-		err := check(tracked(r.path("main"), i), got, content.fill(buf, r.other(i)))
+		err := content.check(tracked(r.path("main"), i), got, trackedSize, r.other(i))
 		if err == nil {
 			if err = mkdir(filepath.Dir(object)); errors.Is(err, fs.ErrExist) {
 				err = nil
 			}
 		}
 		if err == nil {
-			err = create(filepath.Join(filepath.Dir(object), fmt.Sprintf("tmp_obj_%d", i)), buf[:objectBytes])
+			err = create(filepath.Join(filepath.Dir(object), fmt.Sprintf("tmp_obj_%d", i)), got[:objectBytes])
 		}
 		if err == nil {
 			err = rename(filepath.Join(filepath.Dir(object), fmt.Sprintf("tmp_obj_%d", i)), object)
@@ -268,7 +268,7 @@ func (r Repository) commit(content filler, got, buf []byte) error {
 	return err
 }
 
-func (r Repository) gc(content filler, got, buf []byte) error {
+func (r Repository) gc(content filler, got []byte) error {
 	objects, dirs := r.path("main", ".git", "objects"), map[string]bool{}
 	pack, err := os.OpenFile(filepath.Join(objects, "pack", "tmp_pack"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o444)
 	if err != nil {
@@ -276,10 +276,10 @@ func (r Repository) gc(content filler, got, buf []byte) error {
 	}
 	for _, i := range r.changed() {
 		if err == nil {
-			err = check(r.object(i), got, content.fill(buf, r.other(i))[:objectBytes])
+			err = content.check(r.object(i), got, objectBytes, r.other(i))
 		}
 		if err == nil {
-			_, err = pack.Write(buf[:objectBytes])
+			_, err = pack.Write(got[:objectBytes])
 		}
 		dirs[filepath.Dir(r.object(i))] = true
 	}
@@ -349,13 +349,13 @@ func (r Repository) calls() map[string]int {
 
 func doGit(ctx context.Context, r Repository) (*Result, error) {
 	out := &Result{Facts: map[string]string{}, Calls: r.calls()}
-	content, got, buf := newFiller(r.Seed, trackedSize), make([]byte, trackedSize+1), make([]byte, trackedSize)
+	content, got := newFiller(r.Seed, trackedSize), make([]byte, trackedSize+1)
 	if r.Cold {
 		out.forget()
 	}
 	do := map[string]func() error{
-		"status": func() error { return r.status(ctx) }, "checkout": func() error { return r.checkout(content, buf) },
-		"commit": func() error { return r.commit(content, got, buf) }, "gc": func() error { return r.gc(content, got, buf) },
+		"status": func() error { return r.status(ctx) }, "checkout": func() error { return r.checkout(content, got) },
+		"commit": func() error { return r.commit(content, got) }, "gc": func() error { return r.gc(content, got) },
 		"clone": func() error { return r.clone(ctx, content) },
 	}
 	var total time.Duration
@@ -369,11 +369,11 @@ func doGit(ctx context.Context, r Repository) (*Result, error) {
 		total += took
 	}
 	out.value(iotax.ValueDuration, total.Seconds(), iotax.Seconds, iotax.Down)
-	return out, r.verify(content, got, buf)
+	return out, r.verify(content, got)
 }
 
 // verify reads both work trees back and compares them with the expected contents.
-func (r Repository) verify(content filler, got, buf []byte) error {
+func (r Repository) verify(content filler, got []byte) error {
 	for i := range r.Files {
 		number := i
 		if i%changedEach == 0 {
@@ -381,7 +381,7 @@ func (r Repository) verify(content filler, got, buf []byte) error {
 		}
 		for tree, n := range map[string]int{"main": number, "other": i} {
 			path := tracked(r.path(tree), i)
-			if err := check(path, got, content.fill(buf, n)); err != nil {
+			if err := content.check(path, got, trackedSize, n); err != nil {
 				return lost(path, err)
 			}
 		}

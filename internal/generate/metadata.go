@@ -87,8 +87,13 @@ func newFiller(seed uint64, size int) filler {
 
 // fill fills buf with the first bytes of a file and returns buf. The first 16 bytes distinguish the file from others.
 func (f filler) fill(buf []byte, file int) []byte {
-	head := f.head(file)
 	copy(buf, f.block)
+	return f.mark(buf, file)
+}
+
+// mark turns the first bytes of any file into those of another file.
+func (f filler) mark(buf []byte, file int) []byte {
+	head := f.head(file)
 	copy(buf, head[:])
 	return buf
 }
@@ -99,10 +104,20 @@ func (f filler) head(file int) (head [16]byte) {
 	return head
 }
 
-// filled reports whether got is the whole block as fill would fill it. It copies nothing, unlike fill.
-func (f filler) filled(got []byte, file int) bool {
+// filled reports whether got holds size bytes as fill would fill them. It copies nothing, unlike fill.
+func (f filler) filled(got []byte, size, file int) bool {
 	head := f.head(file)
-	return len(got) == len(f.block) && bytes.Equal(got[:len(head)], head[:]) && bytes.Equal(got[len(head):], f.block[len(head):])
+	return len(got) == size && bytes.Equal(got[:len(head)], head[:]) && bytes.Equal(got[len(head):], f.block[len(head):size])
+}
+
+// check reads a file into got and verifies its content. got must be longer than size, so that a file that is too long is
+// detected.
+func (f filler) check(path string, got []byte, size, file int) error {
+	found, err := read(path, got)
+	if err == nil && !f.filled(found, size, file) {
+		err = fmt.Errorf("%s does not hold what was written", path)
+	}
+	return err
 }
 
 // shares distributes the numbers below n among the workers. They are numbers of directories, or of files followed by
@@ -136,21 +151,26 @@ func deal(n, workers int) [][]int {
 func each(ctx context.Context, shares [][]int, do func(worker, i int) error) (*recorder, error) {
 	errs, recorders := make([]error, len(shares)), make([]recorder, len(shares))
 	var all sync.WaitGroup
-	for w, share := range shares {
-		all.Go(func() {
-			r := &recorders[w]
-			r.begun = time.Now()
-			for n, i := range share {
-				if errs[w] = do(w, i); errs[w] == nil && n%64 == 0 {
-					errs[w] = context.Cause(ctx)
-				}
-				if errs[w] != nil {
-					return
-				}
-				r.lap()
+	work := func(w int) {
+		last := clock() // the end of an operation is the start of the next, so that each reads the clock only once
+		for n, i := range shares[w] {
+			err := do(w, i)
+			if err == nil && n%64 == 0 {
+				err = context.Cause(ctx)
 			}
-		})
+			if err != nil {
+				errs[w] = err
+				return
+			}
+			now := clock()
+			recorders[w].add(now - last)
+			last = now
+		}
 	}
+	for w := range shares[1:] {
+		all.Go(func() { work(w + 1) })
+	}
+	work(0)
 	all.Wait()
 	for i := range recorders[1:] {
 		recorders[0].merge(&recorders[1+i])
@@ -223,13 +243,7 @@ func metadata(ctx context.Context, t Tree) (*Result, error) {
 			}
 			return err
 		},
-		"read": func(w, i int) error {
-			got, err := read(files[i], own[w].got)
-			if err == nil && !f.filled(got, i) {
-				err = fmt.Errorf("%s does not hold what was written", files[i])
-			}
-			return err
-		},
+		"read":    func(w, i int) error { return f.check(files[i], own[w].got, t.Size, i) },
 		"chmod":   func(_, i int) error { return chmod(files[i]) },
 		"rename":  func(_, i int) error { return rename(files[i], renamed[i]) },
 		"symlink": func(_, i int) error { return symlink(filepath.Base(renamed[i]), links[i]) },

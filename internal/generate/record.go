@@ -5,8 +5,6 @@
 package generate
 
 import (
-	"bytes"
-	"fmt"
 	"math/bits"
 	"time"
 
@@ -15,33 +13,33 @@ import (
 
 // Histograms have the bins of fio: exact below 128 ns, and 64 for each power of two above. The middle of a bin differs
 // from the observed value by at most 1/128 of that value.
-const (
-	binBits = 6
-	bins    = (64 - binBits) << binBits
-)
+const binBits = 6
 
 // A recorder counts latencies. Only one goroutine may use it.
 type recorder struct {
-	counts [bins]uint64
+	counts []uint64 // by bin, as far as needed
 	sum    time.Duration
 	n      uint64
-	begun  time.Time
-	last   time.Duration // since begun
 }
 
-// lap counts the time since the last call, so that each operation reads the clock only once. time.Since reads the
-// monotonic clock alone, time.Now also the time of day.
-func (r *recorder) lap() {
-	now := time.Since(r.begun)
-	r.add(now - r.last)
-	r.last = now
-}
+// start is the zero of clock.
+var start = time.Now()
+
+// clock returns the time since start. It reads the monotonic clock alone, time.Now also the time of day.
+func clock() time.Duration { return time.Since(start) }
 
 func (r *recorder) add(d time.Duration) {
 	d = max(d, 0)
-	r.counts[binOf(uint64(d))]++
+	r.count(binOf(uint64(d)), 1)
 	r.sum += d
 	r.n++
+}
+
+func (r *recorder) count(bin int, n uint64) {
+	if more := bin + 1 - len(r.counts); more > 0 {
+		r.counts = append(r.counts, make([]uint64, more)...)
+	}
+	r.counts[bin] += n
 }
 
 func binOf(ns uint64) int {
@@ -61,7 +59,7 @@ func middle(bin int) float64 {
 // merge adds the counts of another recorder.
 func (r *recorder) merge(o *recorder) {
 	for i, n := range o.counts {
-		r.counts[i] += n
+		r.count(i, n)
 	}
 	r.sum += o.sum
 	r.n += o.n
@@ -81,16 +79,6 @@ func (r *recorder) into(out *Result, name string) {
 	}
 	out.Histograms = append(out.Histograms, h)
 	out.value(name+".mean", r.sum.Seconds()/float64(r.n), iotax.Seconds, iotax.Down)
-}
-
-// check reads a file into got and compares it with want. got must be longer than want, so that a file that is too long
-// is detected.
-func check(path string, got, want []byte) error {
-	found, err := read(path, got)
-	if err == nil && !bytes.Equal(found, want) {
-		err = fmt.Errorf("%s does not hold what was written", path)
-	}
-	return err
 }
 
 // lost returns the error for a file that does not contain what the generator wrote.
