@@ -389,7 +389,7 @@ type Etcd struct {
 	Keys  int       `yaml:"keys" doc:"number of keys in the page file"`
 }
 
-func newEtcd() plan.Spec { return &Etcd{Entry: 2300, Keys: 10000} }
+func newEtcd() plan.Spec { return &Etcd{Entry: 2300, Keys: 5000} }
 
 func (s *Etcd) Traits() plan.Traits {
 	return plan.Traits{Metrics: func() []metric.Metric {
