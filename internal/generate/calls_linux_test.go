@@ -3,6 +3,7 @@ package generate
 import (
 	"cmp"
 	"encoding/json"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -20,7 +21,7 @@ import (
 )
 
 // The generators count the same system calls as strace. For metadata and node_modules the test compares all calls, for the
-// others only the kinds of calls in their results.
+// others only the kinds of calls in their results. No two names differ only by case, so a file system may ignore it.
 func TestCalls(t *testing.T) {
 	const variable = "IOTAX_TRACED"
 	type traced struct {
@@ -132,6 +133,17 @@ func TestCalls(t *testing.T) {
 				}
 			}
 			t.Log(got)
+			names := map[string]bool{}
+			if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+				if low := strings.ToLower(path); names[low] {
+					t.Errorf("%s differs from another name only by case", path)
+				} else {
+					names[low] = true
+				}
+				return err
+			}); err != nil {
+				t.Error(err)
+			}
 			if d := gocmp.Diff(want, got); d != "" {
 				t.Errorf("calls (-counted +strace):\n%s", d)
 			}

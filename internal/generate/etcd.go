@@ -50,15 +50,24 @@ func (e Etcd) Space() int64 {
 	return ((segments+2)*segmentSize + 4*int64(e.Keys)*int64(e.Entry) + 17*mib - 1) / mib * mib
 }
 
-// TryEtcd opens a page file in a new directory and removes both. bbolt maps the file into memory, which some shares do
-// not support.
+// TryEtcd begins a short log and a page file in a new directory, and removes the directory. bbolt maps the page file into
+// memory, which some shares do not support.
 var TryEtcd = agent.New("try the page file of etcd", func(_ context.Context, dir string) (none struct{}, err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return none, err
 	}
-	db, err := bolt.Open(filepath.Join(dir, "db"), 0o600, &bolt.Options{Timeout: time.Minute})
+	j := &journal{dir: dir, size: 1 << 20}
+	j.allocate()
+	err = j.cut()
 	if err == nil {
-		err = db.Close()
+		_, err = j.append(make([]byte, 512))
+	}
+	j.close()
+	if err == nil {
+		var db *bolt.DB
+		if db, err = bolt.Open(filepath.Join(dir, "db"), 0o600, &bolt.Options{Timeout: time.Minute}); err == nil {
+			err = db.Close()
+		}
 	}
 	return none, errors.Join(err, os.RemoveAll(dir))
 })

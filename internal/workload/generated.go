@@ -76,12 +76,13 @@ func openMetadata(w plan.Workload, s *Metadata, env support.Env) (iotax.Workload
 		return generate.Tree{Dir: generatedDir(t), Files: s.Files, Directories: s.Directories, Depth: s.Depth, Workers: s.Workers, Size: int(s.Size),
 			Symlinks: s.Symlinks, Seed: out.Seed, Cold: out.Cold}
 	}
-	return staged(&generated{
+	few := func(t *generate.Tree) { t.Files, t.Directories = 1, 1 }
+	return rehearsed(&generated{
 		name: w.Name, env: env, metrics: []string{iotax.ValueDuration}, limit: time.Duration(s.Timeout),
 		// A file, its symbolic link and its replacement each need a block and an inode.
 		space: int64(s.Files)*(3*4096+int64(s.Size)) + 3*4096*int64(s.Directories*s.Depth),
 		try:   tryLink(s.Symlinks),
-	}, tree, generate.MakeTree, generate.Metadata), s.Validate()
+	}, tree, few, generate.MakeTree, generate.Metadata), s.Validate()
 }
 
 // tryLink returns a check that fails if the plan needs symbolic links and the place does not support them.
@@ -141,9 +142,10 @@ func openModules(w plan.Workload, s *Modules, env support.Env) (iotax.Workload, 
 		m.Dir, m.Seed, m.Cold = generatedDir(t), out.Seed, out.Cold
 		return m
 	}
-	return staged(&generated{
+	few := func(m *generate.Modules) { m.Files = 1 }
+	return rehearsed(&generated{
 		name: w.Name, env: env, metrics: []string{"install.duration"}, limit: time.Duration(s.Timeout), space: work.Space(), try: tryLink(s.Symlinks),
-	}, in, generate.MakeModules, generate.DoModules), nil
+	}, in, few, generate.MakeModules, generate.DoModules), nil
 }
 
 // Git is the spec of `git:`. The workload runs common git commands in a repository (generate.GitSteps), or does their
@@ -181,12 +183,13 @@ func openGit(w plan.Workload, s *Git, env support.Env) (iotax.Workload, error) {
 		return generate.Repository{Dir: generatedDir(t), Files: s.Files, Seed: out.Seed, Cold: out.Cold}
 	}
 	g := &generated{name: w.Name, env: env, metrics: []string{"status.duration"}, limit: time.Duration(s.Timeout), space: generate.Repository{Files: s.Files}.Space()}
+	few := func(r *generate.Repository) { r.Files = 1 }
 	if !s.Program {
-		return staged(g, in, generate.MakeRepository, generate.DoGit), s.Validate()
+		return rehearsed(g, in, few, generate.MakeRepository, generate.DoGit), s.Validate()
 	}
 	g.space *= 2 // git keeps replaced objects until its next gc
 	g.try = sameVersion("git", generate.GitVersion, "program: false does git's I/O without git")
-	return staged(g, in, generate.MakeRealRepository, generate.DoRealGit), s.Validate()
+	return rehearsed(g, in, few, generate.MakeRealRepository, generate.DoRealGit), s.Validate()
 }
 
 // sameVersion returns a check that fails if a program is missing on a target, or if its version differs from that on
@@ -246,9 +249,10 @@ func openBuild(w plan.Workload, s *Build, env support.Env) (iotax.Workload, erro
 	in := func(t *iotax.Target, out *iotax.Trial) generate.Build {
 		return generate.Build{Dir: generatedDir(t), Sources: s.Sources, Headers: s.Headers, Includes: s.Includes, Jobs: s.Jobs, Compile: time.Duration(s.Compile), Seed: out.Seed, Cold: out.Cold}
 	}
-	return staged(&generated{
+	few := func(b *generate.Build) { b.Sources, b.Headers = 1, 1 }
+	return rehearsed(&generated{
 		name: w.Name, env: env, metrics: []string{iotax.ValueDuration}, limit: time.Duration(s.Timeout), space: generate.Build{Sources: s.Sources, Headers: s.Headers}.Space(),
-	}, in, generate.MakeSources, generate.DoBuild), s.Validate()
+	}, in, few, generate.MakeSources, generate.DoBuild), s.Validate()
 }
 
 // Dataload is the spec of `dataload:`. The workload does the I/O of one epoch of training: it reads records in random
@@ -412,9 +416,9 @@ func openEtcd(w plan.Workload, s *Etcd, env support.Env) (iotax.Workload, error)
 		try: func(ctx context.Context, t *iotax.Target) (hint string, err error) {
 			_, err = generate.TryEtcd.On(ctx, t.Machine, generatedDir(t))
 			if err != nil {
-				err = fmt.Errorf("bbolt cannot open a page file there: %w", iotax.Cause(err))
+				err = fmt.Errorf("etcd's log or its page file cannot be made there: %w", iotax.Cause(err))
 			}
-			return "etcd maps that file into memory, which not every share can; leave the target out with at:, or set keep_going", err
+			return "etcd maps the page file into memory, which not every share can; leave the target out with at:, or set keep_going", err
 		},
 		run: func(ctx context.Context, t *iotax.Target, out *iotax.Trial) (*generate.Result, error) {
 			e := work
@@ -446,6 +450,26 @@ func staged[T any](g *generated, in func(*iotax.Target, *iotax.Trial) T, files a
 		return do.Alone(ctx, t.Machine, in(t, out))
 	}
 	return g
+}
+
+// rehearsed is like staged, and Check also does the work once with few files. It refuses a place that lacks one of the
+// operations, such as a file system without chmod.
+func rehearsed[T any](g *generated, in func(*iotax.Target, *iotax.Trial) T, few func(*T), files agent.Func[T, struct{}], do agent.Func[T, *generate.Result]) *generated {
+	try := g.try
+	g.try = func(ctx context.Context, t *iotax.Target) (hint string, err error) {
+		if try != nil {
+			if hint, err = try(ctx, t); err != nil {
+				return hint, err
+			}
+		}
+		work := in(t, &iotax.Trial{})
+		few(&work)
+		if _, err = files.On(ctx, t.Machine, work); err == nil {
+			_, err = do.On(ctx, t.Machine, work)
+		}
+		return "leave the target out with at:, or set keep_going", errors.Join(err, g.Cleanup(ctx, t))
+	}
+	return staged(g, in, files, do)
 }
 
 const generatedName = "iotax-work"
