@@ -153,7 +153,7 @@ func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, change := range []func(*plan.Plan) error{pf.adapt, pf.shrink, pf.boot, pf.pinned, pf.apply, pf.resize, pf.choose, pf.decide, explainable, schedule.CheckTrials} {
+	for _, change := range []func(*plan.Plan) error{pf.adapt, pf.shrink, pf.boot, pf.pinned, pf.apply, pf.resize, pf.choose, pf.decide, explainable, coldEnough, schedule.CheckTrials} {
 		if err := change(p); err != nil {
 			return nil, iotax.Usage(err)
 		}
@@ -440,6 +440,16 @@ func (pf *planFlags) apply(p *plan.Plan) error {
 func explainable(p *plan.Plan) error {
 	if p.Measure.Explain && len(unexplained(p)) == len(slices.DeleteFunc(slices.Clone(p.Workloads), func(w plan.Workload) bool { return w.Aside })) {
 		return &iotax.Error{Op: "explain", On: p.Name, Err: errors.New("no workload of the plan has trials of a fixed length, which explained trials need"), Hint: "leave --explain (explain: of the plan) out, or measure a fio workload"}
+	}
+	return nil
+}
+
+// coldEnough returns an error if the plan drops no caches, and a workload needs an empty one.
+func coldEnough(p *plan.Plan) error {
+	for _, w := range p.Workloads {
+		if !p.Measure.Cold && w.Traits().Cold {
+			return &iotax.Error{Op: "plan", On: w.Name, Err: fmt.Errorf("%s reads from an empty cache, and the plan drops no caches", w.Kind), Hint: "leave out --warm and cold: false"}
+		}
 	}
 	return nil
 }

@@ -120,6 +120,21 @@ func TestFalseFlags(t *testing.T) {
 	}
 }
 
+// A plan that drops no caches has no workload that needs an empty one.
+func TestColdEnough(t *testing.T) {
+	for args, want := range map[string]string{
+		"/a /b -w dataload":                    "",
+		"/a /b -w dataload,randread-4k":        "",
+		"/a /b --warm -w randread-4k":          "",
+		"/a /b --warm -w dataload":             "plan dataload: dataload reads from an empty cache, and the plan drops no caches\n  hint: leave out --warm and cold: false",
+		"/a /b --warm -w randread-4k,dataload": "plan dataload: ",
+	} {
+		if _, err := loaded(strings.Fields(args)...); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}
+
 // --explain is refused if it would explain no workload.
 func TestExplainable(t *testing.T) {
 	sized := filepath.Join(t.TempDir(), "sized.yaml")

@@ -273,7 +273,7 @@ func newDataload() plan.Spec {
 }
 
 func (s *Dataload) Traits() plan.Traits {
-	return plan.Traits{Scale: s.Scale, Metrics: func() []metric.Metric {
+	return plan.Traits{Scale: s.Scale, Cold: true, Metrics: func() []metric.Metric {
 		all := metric.Of(iotax.Seconds, iotax.Down, iotax.ValueDuration, "time of the epoch", "checkpoint.write.duration", "time to write a checkpoint and flush it",
 			"checkpoint.read.duration", "time to read it back, from the cache if there is one")
 		all = append(all, metric.Of(iotax.RatioUnit, iotax.Down, "waited.share", "share of the steps that waited for records for more than 1 ms")...)
@@ -322,18 +322,10 @@ func openDataload(w plan.Workload, s *Dataload, env support.Env) (iotax.Workload
 		return generate.Dataload{Dir: generatedDir(t), Shards: s.Shards, Records: int(int64(s.Data) / int64(s.Shards) / int64(s.Record)), Size: int(s.Record), Workers: s.Workers, Batch: s.Batch,
 			Step: time.Duration(s.Step), Checkpoint: int(s.Checkpoint), Seed: out.Seed}
 	}
-	g := staged(&generated{
+	return staged(&generated{
 		name: w.Name, env: env, metrics: []string{iotax.ValueDuration}, limit: time.Duration(s.Timeout),
 		space: generate.Dataload{Shards: s.Shards, Records: int(int64(s.Data) / int64(s.Shards) / int64(s.Record)), Size: int(s.Record), Checkpoint: int(s.Checkpoint)}.Space(),
-	}, in, generate.MakeShards, generate.DoDataload)
-	stage := g.stage
-	g.stage = func(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
-		if !out.Cold {
-			return &iotax.Error{Op: "start", On: "a warm epoch", Err: errors.New("dataload reads from an empty cache, and this run drops no caches"), Hint: "leave out --warm and cold: false"}
-		}
-		return stage(ctx, t, out)
-	}
-	return g, nil
+	}, in, generate.MakeShards, generate.DoDataload), nil
 }
 
 // WAL is the spec of `wal:`. The workload does the I/O of a database with group commit, such as PostgreSQL.

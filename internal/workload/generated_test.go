@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"context"
 	"os"
 	"strings"
 	"testing"
@@ -36,12 +35,6 @@ func TestGenerated(t *testing.T) {
 			}
 			if err := w.Prepare(ctx, here); err != nil {
 				t.Fatal(err)
-			}
-			if kind == "dataload" {
-				if _, err := worktest.Again(t, w, here); err == nil || !strings.Contains(err.Error(), "from an empty cache") {
-					t.Errorf("warm: %v", err)
-				}
-				w = cold{w}
 			}
 			for range 2 {
 				out, err := worktest.Again(t, w, here)
@@ -108,17 +101,4 @@ func TestGenerated(t *testing.T) {
 			}
 		}
 	}
-}
-
-// cold marks the trials of a workload as cold before their files are made. It drops no cache.
-type cold struct{ iotax.Workload }
-
-func (c cold) Caps() iotax.WorkloadCaps {
-	caps := c.Workload.Caps()
-	stage := caps.Stage
-	caps.Stage = func(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
-		out.Cold = true
-		return stage(ctx, t, out)
-	}
-	return caps
 }

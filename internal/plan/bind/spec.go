@@ -131,6 +131,7 @@ type Traits struct {
 	Metrics func() []metric.Metric           // returns the metrics that a trial can measure
 	Scale   func(by float64)                 // multiplies the amount of work
 	Lasts   float64                          // its window in multiples of the plan's trial length; 0 means 1
+	Cold    bool                             // a trial with a warm cache fails
 	Split   func(dir string) ([]Part, error) // splits it into several workloads, such as the sections of a job file; see Part
 }
 
