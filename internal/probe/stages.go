@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/procfs"
 	"github.com/prometheus/procfs/blockdevice"
@@ -61,7 +62,8 @@ const (
 	clockBlock   = "block"      // block layer of the target's machine
 	clockClient  = "nfs-client" // requests of the NFS client
 	clockServer  = "nfs-server" // requests of the NFS client, from transmission to reply
-	clockQEMU    = "qemu"       // requests at the disk, as QEMU counts them
+	clockWoken   = "woken"      // requests at the disk, and the waits of QEMU's threads for a CPU
+	clockQEMU    = "qemu"       // requests at the disk, as QEMU counts them; if clockWoken is known, without these waits
 	clockServing = "serving"    // requests at the serving process; if they cannot be detected, its threads that are not waiting
 	clockCalls   = "calls"      // threads of the serving process that are in a system call on a file
 	clockDevice  = "device"     // block layer of the machine that has the device
@@ -181,6 +183,8 @@ type stages struct {
 	here  bool                 // the query is for the kernel of this host, not of the target's machine
 	disk  string               // argument of DiskTimes, or ""
 	begin map[string]*passages // by clock
+	since time.Time            // of begin
+	waits map[int]waiting      // of begin: see threadWaits
 
 	serving  func() []int // processes that are measured, or nil
 	protocol string
@@ -204,7 +208,9 @@ func (k *Watcher) Explain(ctx context.Context, t *iotax.Target) (*Watch, error) 
 		return nil, err
 	}
 	w.stages = w.wayOf(ctx, t)
+	w.stages.waits = w.threadWaits()
 	w.stages.begin = w.readStages(ctx)
+	w.stages.since = time.Now()
 	if s := w.stages; s.serving != nil {
 		err := errors.New("the server’s system calls are not measured")
 		var stop func() (ServingTime, error)
@@ -306,7 +312,8 @@ func (w *Watch) wayOf(ctx context.Context, t *iotax.Target) *stages {
 			bus = "disk"
 		}
 		add("guest above the block layer", clockBlock, noDevice(s.query.Device))
-		add(bus+" queue and wake-up", clockQEMU, missing)
+		add(bus+" queue", clockWoken, missing)
+		add("wake-up", clockQEMU, missing)
 		add("QEMU and its file system", clockDevice, device)
 	default:
 		s.here = caps.Local || caps.HostPath != nil || t.Place.Backing != "" // this host's kernel does the I/O
@@ -384,6 +391,7 @@ func (w *Watch) readStages(ctx context.Context) map[string]*passages {
 		limit, cancel := context.WithTimeout(ctx, answerTime)
 		p, err := times(limit, s.disk)
 		cancel()
+		s.lacks(clockWoken, err)
 		s.lacks(clockQEMU, err)
 		if err == nil {
 			out[clockQEMU] = &passages{By: [3]passage{2: {p.Time.Seconds(), float64(p.Requests), float64(p.Handed)}}}
@@ -406,7 +414,9 @@ func (s *stages) lacks(clock string, err error) {
 // of the device and of the trial (see ownShare).
 func (w *Watch) stageValues(ctx context.Context, seen *iotax.Seen) {
 	s := w.stages
+	took := time.Since(s.since)
 	end := w.readStages(ctx)
+	passed := map[string]passage{}
 	add := func(name string, value float64, unit string) {
 		seen.Values = append(seen.Values, iotax.Value{Name: name, Value: value, Unit: unit})
 	}
@@ -427,7 +437,7 @@ func (w *Watch) stageValues(ctx context.Context, seen *iotax.Seen) {
 	for i := range s.all {
 		x := &s.all[i]
 		a, b := s.begin[x.End], end[x.End]
-		if x.End == "" || x.Missing != "" || x.End == clockServing || x.End == clockCalls {
+		if x.End == "" || x.Missing != "" || x.End == clockServing || x.End == clockCalls || x.End == clockWoken {
 			continue
 		}
 		if a == nil || b == nil {
@@ -438,16 +448,97 @@ func (w *Watch) stageValues(ctx context.Context, seen *iotax.Seen) {
 		if x.End == clockDevice {
 			share = ownShare(seen.Values)
 		}
-		p := b.since(*a, share)
-		add(iotax.ValueStage(x.End, iotax.StageBelow), p.Time, iotax.Seconds)
-		add(iotax.ValueStage(x.End, iotax.StageRequests), p.Requests, iotax.Count)
-		add(iotax.ValueStage(x.End, iotax.StageHanded), p.Handed, iotax.Count)
+		passed[x.End] = b.since(*a, share)
+	}
+	if s.disk != "" {
+		s.lacks(clockWoken, separate(passed, waited(s.waits, w.threadWaits(), passed[clockQEMU].Requests), took))
+	}
+	for clock, p := range passed {
+		add(iotax.ValueStage(clock, iotax.StageBelow), p.Time, iotax.Seconds)
+		add(iotax.ValueStage(clock, iotax.StageRequests), p.Requests, iotax.Count)
+		add(iotax.ValueStage(clock, iotax.StageHanded), p.Handed, iotax.Count)
 	}
 	text, err := json.Marshal(s.all)
 	if err != nil {
 		panic(fmt.Sprint("stages: ", err)) // strings always encode
 	}
 	seen.Facts[iotax.FactStages] = string(text)
+}
+
+// A waiting contains how often a thread got a CPU, and how long it waited for one, in seconds.
+type waiting struct{ Times, Time float64 }
+
+// threadWaits returns the waits of the threads of QEMU that serve the disk: its I/O threads, or the main thread if it
+// has none, and the workers.
+func (w *Watch) threadWaits() map[int]waiting {
+	proc, err := procfs.NewFS(w.fs.proc)
+	if err != nil || w.stages.disk == "" {
+		return nil
+	}
+	all, main, own := map[int]waiting{}, []int{}, false
+	for _, pid := range w.t.Processes()["qemu"] {
+		threads, _ := proc.AllThreads(pid) // the process may have ended
+		for _, t := range threads {
+			name, err := t.Comm()
+			st, serr := t.Schedstat()
+			if err != nil || serr != nil {
+				continue
+			}
+			io := strings.HasPrefix(name, "IO t-"+w.stages.disk) // internal/machine/qemu names it
+			if own = own || io; io || t.PID == pid || name == "worker" {
+				all[t.PID] = waiting{float64(st.RunTimeslices), float64(st.WaitingNanoseconds) / 1e9}
+			}
+			if t.PID == pid {
+				main = append(main, pid)
+			}
+		}
+	}
+	for _, pid := range main {
+		if own {
+			delete(all, pid)
+		}
+	}
+	return all
+}
+
+// waited returns the sum of the waits for requests between two results of threadWaits. A thread wakes up at most twice
+// for a request, at its start and at its end. The other wake-ups are for other work, as those of QEMU's main thread.
+// Threads that ended in between do not count.
+func waited(a, b map[int]waiting, requests float64) (sum float64) {
+	for thread, y := range b {
+		if x := a[thread]; y.Times > x.Times && y.Time > x.Time {
+			sum += (y.Time - x.Time) * min(1, 2*requests/(y.Times-x.Times))
+		}
+	}
+	return sum
+}
+
+// separate adds clockWoken to the passages of a trial, and subtracts the waits of QEMU's threads from clockQEMU. QEMU's
+// clock contains the waits for its own workers and completions, but not the wait before it sees a request. Only the sum
+// of both is known, so separate assumes that they are in proportion to the stages above and below QEMU's clock. It
+// returns an error if one wait may delay several requests, or if the threads waited for other work.
+func separate(passed map[string]passage, waits float64, took time.Duration) error {
+	block, above := passed[clockBlock]
+	qemu, ok := passed[clockQEMU]
+	switch {
+	case !above || !ok || block.Handed <= 0:
+		return errors.New("the clocks above and below it could not be read")
+	case waits <= 0:
+		return errors.New("the kernel counted no wait of QEMU’s threads for a CPU (/proc/PID/task/*/schedstat)")
+	case block.Time > took.Seconds():
+		return errors.New("on average more than one request is in flight, and a wait of QEMU’s threads for a CPU delays an unknown number of them")
+	}
+	before := max(0, block.Time*block.Handed/block.Requests-qemu.Time)
+	within := max(0, qemu.Time-passed[clockDevice].Time)
+	if waits > before+within {
+		return errors.New("QEMU’s threads waited for a CPU longer than the requests were outside of the device")
+	}
+	woken := qemu
+	woken.Time += waits * before / (before + within)
+	woken.Handed = 0 // QEMU merges requests below this clock
+	qemu.Time = woken.Time - waits
+	passed[clockWoken], passed[clockQEMU] = woken, qemu
+	return nil
 }
 
 // ownShare returns the shares, by bytes, of the device's reads, writes and other requests that the trial itself caused.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -197,17 +198,17 @@ func TestStagesOfGuests(t *testing.T) {
 	}}
 	disk := map[string]string{iotax.FactDeviceName: "none-such", iotax.FactDiskSerial: "t1", iotax.FactDiskBus: "virtio-blk"}
 	stages, v := stagesOf(t, &iotax.Target{Machine: counting, Place: iotax.Place{Facts: disk}}, func() {})
-	if names(stages) != "guest above the block layer > block | virtio-blk queue and wake-up > qemu | QEMU and its file system > device | device > " {
+	if names(stages) != "guest above the block layer > block | virtio-blk queue > woken | wake-up > qemu | QEMU and its file system > device | device > " {
 		t.Error(names(stages))
 	}
 	if v[iotax.ValueStage(clockQEMU, iotax.StageBelow)] != .1 || v[iotax.ValueStage(clockQEMU, iotax.StageRequests)] != 100 || v[iotax.ValueStage(clockQEMU, iotax.StageHanded)] != 50 {
 		t.Errorf("%v", v)
 	}
-	if stages[0].Missing == "" || stages[1].Missing != "" || stages[2].Missing == "" {
+	if stages[0].Missing == "" || !strings.Contains(stages[1].Missing, "clocks above and below") || stages[2].Missing != "" || stages[3].Missing == "" {
 		t.Errorf("%+v", stages)
 	}
 	failing := guest{there, func() (iotax.Passed, error) { return iotax.Passed{}, errors.New("QEMU does not answer") }}
-	if stages, _ = stagesOf(t, &iotax.Target{Machine: failing, Place: iotax.Place{Facts: disk}}, func() {}); stages[1].Missing != "QEMU does not answer" {
+	if stages, _ = stagesOf(t, &iotax.Target{Machine: failing, Place: iotax.Place{Facts: disk}}, func() {}); stages[1].Missing != "QEMU does not answer" || stages[2].Missing != "QEMU does not answer" {
 		t.Errorf("%+v", stages)
 	}
 	share := map[string]string{iotax.FactShareType: "virtiofs"}
@@ -301,5 +302,31 @@ func TestStagesOfServers(t *testing.T) {
 	}
 	if stops != 1 {
 		t.Errorf("stopped %d times", stops)
+	}
+}
+
+// The waits of QEMU's threads are a stage of their own, unless the share of them that delayed requests is unknown.
+func TestSeparateWaits(t *testing.T) {
+	passed := func() map[string]passage {
+		return map[string]passage{clockBlock: {.9, 200, 200}, clockQEMU: {.3, 200, 200}, clockDevice: {.1, 200, 200}}
+	}
+	p := passed()
+	if err := separate(p, .4, time.Second); err != nil || fmt.Sprintf("%.3f %.3f", p[clockWoken], p[clockQEMU]) != "{0.600 200.000 0.000} {0.200 200.000 200.000}" {
+		t.Errorf("%v: %v", err, p)
+	}
+	for want, err := range map[string]error{
+		"more than one request": separate(passed(), .4, 800*time.Millisecond),
+		"longer than":           separate(passed(), .9, time.Second),
+		"counted no wait":       separate(passed(), 0, time.Second),
+		"could not be read":     separate(map[string]passage{clockQEMU: {.3, 200, 200}}, .4, time.Second),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	a := map[int]waiting{1: {100, 2}, 2: {100, 5}, 3: {100, 1}}
+	b := map[int]waiting{1: {200, 2.5}, 3: {1100, 2}, 4: {50, .25}} // thread 3 wakes up ten times for each request
+	if got := waited(a, b, 100); math.Abs(got-.95) > 1e-9 {
+		t.Error(got)
 	}
 }
