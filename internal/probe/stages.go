@@ -465,7 +465,8 @@ func (w *Watch) stageValues(ctx context.Context, seen *iotax.Seen) {
 	seen.Facts[iotax.FactStages] = string(text)
 }
 
-// A waiting contains how often a thread got a CPU, and how long it waited for one, in seconds.
+// A waiting contains how long a thread waited for a CPU, in seconds. For QEMU's main thread, which also does other work,
+// Times is how often it got one.
 type waiting struct{ Times, Time float64 }
 
 // threadWaits returns the waits of the threads of QEMU that serve the disk: its I/O threads, or the main thread if it
@@ -485,11 +486,12 @@ func (w *Watch) threadWaits() map[int]waiting {
 				continue
 			}
 			io := strings.HasPrefix(name, "IO t-"+w.stages.disk) // internal/machine/qemu names it
-			if own = own || io; io || t.PID == pid || name == "worker" {
-				all[t.PID] = waiting{float64(st.RunTimeslices), float64(st.WaitingNanoseconds) / 1e9}
-			}
+			x := waiting{Time: float64(st.WaitingNanoseconds) / 1e9}
 			if t.PID == pid {
-				main = append(main, pid)
+				main, x.Times = append(main, pid), float64(st.RunTimeslices)
+			}
+			if own = own || io; io || t.PID == pid || name == "worker" {
+				all[t.PID] = x
 			}
 		}
 	}
@@ -501,13 +503,16 @@ func (w *Watch) threadWaits() map[int]waiting {
 	return all
 }
 
-// waited returns the sum of the waits for requests between two results of threadWaits. A thread wakes up at most twice
-// for a request, at its start and at its end. The other wake-ups are for other work, as those of QEMU's main thread.
-// Threads that ended in between do not count.
+// waited returns the sum of the waits for requests between two results of threadWaits. The main thread wakes up
+// at most twice for a request, at its start and at its end, and otherwise for other work. Threads that ended in between do not count.
 func waited(a, b map[int]waiting, requests float64) (sum float64) {
 	for thread, y := range b {
-		if x := a[thread]; y.Times > x.Times && y.Time > x.Time {
-			sum += (y.Time - x.Time) * min(1, 2*requests/(y.Times-x.Times))
+		if x := a[thread]; y.Time > x.Time {
+			share := 1.
+			if n := y.Times - x.Times; n > 2*requests {
+				share = 2 * requests / n
+			}
+			sum += share * (y.Time - x.Time)
 		}
 	}
 	return sum

@@ -324,9 +324,9 @@ func TestSeparateWaits(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	a := map[int]waiting{1: {100, 2}, 2: {100, 5}, 3: {100, 1}}
-	b := map[int]waiting{1: {200, 2.5}, 3: {1100, 2}, 4: {50, .25}} // thread 3 wakes up ten times for each request
-	if got := waited(a, b, 100); math.Abs(got-.95) > 1e-9 {
+	a := map[int]waiting{1: {100, 2}, 2: {100, 5}, 3: {100, 1}, 5: {0, 1}}
+	b := map[int]waiting{1: {200, 2.5}, 3: {1100, 2}, 4: {50, .25}, 5: {0, 2}} // thread 3 wakes up ten times for each request
+	if got := waited(a, b, 100); math.Abs(got-1.95) > 1e-9 {
 		t.Error(got)
 	}
 }
