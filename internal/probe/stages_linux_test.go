@@ -314,6 +314,9 @@ func TestSeparateWaits(t *testing.T) {
 	if err := separate(p, .4, time.Second); err != nil || fmt.Sprintf("%.3f %.3f", p[clockWoken], p[clockQEMU]) != "{0.600 200.000 0.000} {0.200 200.000 200.000}" {
 		t.Errorf("%v: %v", err, p)
 	}
+	if p = passed(); separate(p, .85, time.Second) != nil || math.Abs(p[clockQEMU].Time-.1) > 1e-9 {
+		t.Errorf("overlapping waits: %v", p)
+	}
 	for want, err := range map[string]error{
 		"more than one request": separate(passed(), .4, 800*time.Millisecond),
 		"longer than":           separate(passed(), .9, time.Second),
