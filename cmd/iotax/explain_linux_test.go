@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/pprof/profile"
+	"golang.org/x/sys/unix"
 
 	"iotax/internal/testenv/long"
 )
@@ -372,6 +375,91 @@ measure: {protocol: "fixed:4x500ms", ramp: 100ms}
 	for _, e := range x.Targets {
 		if n := len(e.Stages); n != 2 || e.Stages[1].Name != "device" || len(e.Missing) > 0 || e.Stages[1].Requests < .9 || e.Stages[1].Requests > 1.15 {
 			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// twoGuests returns a plan with a disk in each of two guests, of which one has planted=1 on its kernel's command line.
+func (s *stage) twoGuests(disk, measure string) string {
+	return s.write("plan.yaml", fmt.Sprintf(`
+machines:
+  guest:   {qemu: {memory: 256MiB, cpus: 1}}
+  planted: {qemu: {memory: 256MiB, cpus: 1, append: planted=1}}
+targets:
+  here:    {dir: %s}
+  plain:   {on: guest, disk: {of: here, size: 48MiB%[2]s}}
+  planted: {on: planted, disk: {of: here, size: 48MiB%[2]s}}
+baseline: plain
+workloads: {read: {at: [plain, planted], fio: {rw: randread, bs: 4k, size: 16MiB}}}
+measure:
+  protocol: "fixed:3x1s"
+  ramp: 200ms
+%[3]s`, s.private(), disk, measure))
+}
+
+// Bursts of other work take the guest's only CPU while fio runs, so the difference is in the guest.
+func TestExplainsBusyGuest(t *testing.T) {
+	long.Test(t)
+	s := newStage(t)
+	plan := s.twoGuests("", `  prepare_on: target
+  prepare: |
+    grep -q planted /proc/cmdline || exit 0
+    setsid sh -c 'for i in $(seq 99); do pgrep fio && break; sleep .1; done
+    while pgrep fio; do nice -n -20 sh -c "i=0; while [ \$i -lt 100000 ]; do i=\$((i+1)); done"; done' >/dev/null 2>&1 &
+`)
+	thrice(t, func() string {
+		return s.explained(s.iotax("run", "--explain", "--json", "--calibrate=no", plan)).misplaced(t, "guest above the block layer")
+	})
+}
+
+// QEMU's I/O thread and its workers share a CPU with two loops that have a higher priority, so the difference is in the
+// wake-up.
+func TestExplainsBusyHost(t *testing.T) {
+	long.Test(t)
+	needsRoot(t)
+	s := newStage(t)
+	last := runtime.NumCPU() - 1
+	for range 2 {
+		loop := exec.Command("taskset", "-c", fmt.Sprint(last), "sh", "-c", "while :; do :; done")
+		if err := loop.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = loop.Process.Kill(); _ = loop.Wait() })
+	}
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			for _, pid := range s.running("qemu-system-x86") {
+				if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.Contains(string(line), "planted=1") {
+					share(pid, last)
+				}
+			}
+			select {
+			case <-done:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	})
+	t.Cleanup(func() { close(done); wg.Wait() })
+	plan := s.twoGuests(", iothread: true", "")
+	thrice(t, func() string {
+		return s.explained(s.iotax("run", "--explain", "--json", "--calibrate=no", plan)).misplaced(t, "wake-up")
+	})
+}
+
+// share keeps the I/O threads and workers of QEMU on one CPU, with the lowest priority.
+func share(pid, cpu int) {
+	var cpus unix.CPUSet
+	cpus.Set(cpu)
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	for _, dir := range threads {
+		name, _ := os.ReadFile(filepath.Join(dir, "comm"))
+		if text := string(name); strings.HasPrefix(text, "IO t-") || strings.HasPrefix(text, "worker") {
+			id, _ := strconv.Atoi(filepath.Base(dir))
+			_ = unix.SchedSetaffinity(id, &cpus) // the thread may have ended
+			_ = unix.Setpriority(unix.PRIO_PROCESS, id, 19)
 		}
 	}
 }
