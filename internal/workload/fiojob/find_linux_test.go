@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,51 +41,83 @@ func finding(t testing.TB, while string) *fioJob {
 }
 
 // bucket returns an export that serves `rate` reads of 4 KiB per second. Its token bucket has room for the tokens of
-// bucketTime.
+// bucketTime, so that a pause of the machine shorter than that does not leave a queue behind.
 func bucket(t testing.TB, rate float64) *iotax.Target {
 	return export(t, "--filter=rate", "memory", "32M", fmt.Sprintf("rate=%.0f", rate*4096*8), fmt.Sprintf("burstiness=%v", bucketTime.Seconds()))
 }
 
-const bucketTime = 20 * time.Millisecond
+const bucketTime = 100 * time.Millisecond
+
+const kneeService = 150e-6 // service time of a read that has its tokens, s
+
+// A pending read waits for tokens.
+type pending struct {
+	next    float64 // time at which it tries to take the rest of its tokens, s
+	arrived float64
+	lacks   float64 // tokens
+	counts  bool    // it arrived in the window
+}
+
+// waits returns the times that the reads wait for a bucket of `rate` tokens per second. As nbdkit's filter does, a read
+// that lacks tokens takes those that are there, and sleeps until the bucket would have the rest. waits ends early when the
+// sum of the times is above most.
+func waits(reads []pending, rate, most float64) (counted []float64, sum float64) {
+	later := func(a, b pending) int { return cmp.Compare(a.next, b.next) }
+	slices.SortFunc(reads, later)
+	full := rate * bucketTime.Seconds()
+	tokens, last := full, 0.
+	var asleep []pending // in the order of next
+	for sum <= most && len(reads)+len(asleep) > 0 {
+		from := &reads
+		if len(reads) == 0 || len(asleep) > 0 && later(asleep[0], reads[0]) < 0 {
+			from = &asleep
+		}
+		p := (*from)[0]
+		*from = (*from)[1:]
+		tokens, last = min(tokens+(p.next-last)*rate, full), p.next
+		if tokens < p.lacks-1e-9 {
+			p.lacks -= tokens
+			p.next, tokens = p.next+p.lacks/rate, 0
+			i, _ := slices.BinarySearchFunc(asleep, p, later)
+			asleep = slices.Insert(asleep, i, p)
+			continue
+		}
+		if tokens -= p.lacks; p.counts {
+			counted = append(counted, p.next-p.arrived+kneeService)
+			sum += counted[len(counted)-1]
+		}
+	}
+	return counted, sum
+}
 
 // knee returns the offered load at which half of the steps meet a limit for the 95th percentile without too many late
-// arrivals. It simulates the bucket and fio's sources.
-func knee(rate float64, step, ramp, limit time.Duration) float64 {
-	type arrival struct {
-		at     float64
-		counts bool
-	}
-	const service = 150e-6 // service time of a read that has its token, s
-	r, window := rand.New(rand.NewPCG(1, 1)), step.Seconds()
+// arrivals. It simulates a bucket of the given rate, and the sources of the line that fio gets for a load. A source begins
+// its ramp and its window with two reads at once.
+func knee(rate float64, limit time.Duration, line func(load float64) line) float64 {
+	r := rand.New(rand.NewPCG(1, 1))
 	met := func(load float64) (share float64) {
+		l := line(load)
+		jobs, each := l.sources()
+		window, ramp, starts := l.window(), float64(l.ramp)/1000, float64(l.starts(jobs))/1000
 		const steps = 300
 		for range steps {
-			var arrivals []arrival
-			sources := math.Floor(load * window / leastEach)
-			for range int(sources) {
-				at := r.Float64() * window * startGaps / leastEach
-				begin := at + ramp.Seconds()
-				for end := begin + window; at < end; at += r.ExpFloat64() / (load/sources - 1/window) {
-					arrivals = append(arrivals, arrival{at, at >= begin})
+			var reads []pending
+			for range jobs {
+				at := r.Float64() * starts
+				begin := at + ramp
+				reads = append(reads, pending{at, at, 1, false})
+				for end := begin + window; at < end; at += r.ExpFloat64() / float64(each) {
+					reads = append(reads, pending{at, at, 1, at >= begin})
 					if at >= begin && end == begin+window {
 						end = at + window
-						arrivals = append(arrivals, arrival{at, true})
+						reads = append(reads, pending{at, at, 1, true})
 					}
 				}
 			}
-			slices.SortFunc(arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
-			full := rate * bucketTime.Seconds()
-			tokens, last, sum := full, 0., 0. // a negative number means that tokens are owed
-			var waits []float64
-			for _, a := range arrivals {
-				tokens, last = min(tokens+(a.at-last)*rate, full)-1, a.at
-				if a.counts {
-					waits = append(waits, max(0, -tokens/rate)+service)
-					sum += waits[len(waits)-1]
-				}
-			}
-			slices.Sort(waits)
-			if waits[len(waits)*95/100] < limit.Seconds() && sum/window/sources <= lateAbove {
+			most := lateAbove * window * float64(jobs)
+			counted, sum := waits(reads, rate, most)
+			slices.Sort(counted)
+			if sum <= most && counted[len(counted)*95/100] < limit.Seconds() {
 				share += 1. / steps
 			}
 		}
@@ -120,7 +153,11 @@ func knees(tb testing.TB, rates ...float64) (j *fioJob, targets []*iotax.Target,
 		x.Name = strconv.Itoa(i)
 		ready(tb.Context(), tb, j, x)
 		like := kneeTrial(x, 0)
-		targets, limits = append(targets, x), append(limits, knee(rate, like.Length/stat.SearchSteps, like.Ramp/stat.SearchSteps, kneeLimit))
+		targets, limits = append(targets, x), append(limits, knee(rate, kneeLimit, func(load float64) line {
+			rated := *j
+			rated.rate = load
+			return rated.line(x, j.states[x], &iotax.Trial{Length: like.Length / stat.SearchSteps, Ramp: like.Ramp / stat.SearchSteps})
+		}))
 	}
 	if _, err := j.Pilot(tb.Context(), targets, kneeTrial(targets[0], 0).Length, nil); err != nil {
 		tb.Fatal(err)
@@ -199,7 +236,7 @@ func BenchmarkKnee(b *testing.B) {
 		}
 		share := stat.SearchSteps * (i.Hi - i.Lo) / 2 / limits[0]
 		shares = append(shares, share)
-		b.Logf("knee %.0f, limit %v, %.2f of the steps of a sweep", limits[0], i, share)
+		fmt.Fprintf(os.Stderr, "knee %.0f, limit %.0f [%.0f, %.0f], %.2f of the steps of a sweep\n", limits[0], i.Estimate, i.Lo, i.Hi, share) // the log of a benchmark has ten lines at most
 		seed += kneeRounds
 	}
 	b.ReportMetric(held/float64(b.N), "held/op")
