@@ -167,10 +167,7 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 		n, _ := step.Value(direction + ".ios")
 		b, _ := step.Value(direction + ".bytes")
 		lateness, _ := step.Value(iotax.ValueLoadLate)
-		v, known := c.value(step)
-		asked := offered.Value * window.Seconds()
-		holds := known && v < c.bound && n.Value > offeredBelow*asked-3*math.Sqrt(asked)
-		met := holds && lateness.Value <= lateAbove
+		v, holds, met := j.judgeStep(c, step)
 		search.Tried(offered.Value, met)
 		answer := "missed"
 		switch {
@@ -216,6 +213,19 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 		iotax.Value{Name: direction + ".ios", Value: ios, Unit: iotax.Count},
 		iotax.Value{Name: direction + ".bytes", Value: bytes, Unit: iotax.Bytes})
 	return nil
+}
+
+// judgeStep returns the value of the condition's metric in a step. holds is true if the condition holds and the target did
+// what was offered, and met if few I/Os were late as well.
+func (j *fioJob) judgeStep(c condition, step *iotax.Trial) (v float64, holds, met bool) {
+	direction, _, _ := strings.Cut(j.rateMetric(), ".")
+	offered, _ := step.Value(iotax.ValueLoadOffered)
+	n, _ := step.Value(direction + ".ios")
+	late, _ := step.Value(iotax.ValueLoadLate)
+	v, known := c.value(step)
+	asked := offered.Value * step.Length.Seconds()
+	holds = known && v < c.bound && n.Value > offeredBelow*asked-3*math.Sqrt(asked)
+	return v, holds, holds && late.Value <= lateAbove
 }
 
 // tooFew returns the error for trials of the given length whose steps have too few I/Os beyond the quantile at the load
