@@ -535,7 +535,7 @@ func separate(passed map[string]passage, waits float64, took time.Duration) erro
 	}
 	before := max(0, block.Time*block.Handed/block.Requests-qemu.Time)
 	within := max(0, qemu.Time-passed[clockDevice].Time)
-	if waits > 1.1*(before+within) { // some waits overlap, as those of two workers
+	if waits > 1.1*(before+within) { // the waits of two workers may overlap
 		return errors.New("QEMU’s threads waited for a CPU longer than the requests were outside of the device")
 	}
 	waits = min(waits, before+within)

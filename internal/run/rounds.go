@@ -264,8 +264,8 @@ func addStart(starts []map[string]string, n int, previous, now map[string]string
 		for len(starts) < n {
 			starts = append(starts, map[string]string{})
 		}
-		for _, s := range starts[:n-1] {
-			if !varied {
+		if !varied {
+			for _, s := range starts[:n-1] {
 				s[k] = previous[k]
 			}
 		}

@@ -216,7 +216,7 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 }
 
 // judgeStep returns the value of the condition's metric in a step. holds is true if the condition holds and the target did
-// what was offered, and met if few I/Os were late as well.
+// what was offered. met is true if, in addition, few I/Os were late.
 func (j *fioJob) judgeStep(c condition, step *iotax.Trial) (v float64, holds, met bool) {
 	direction, _, _ := strings.Cut(j.rateMetric(), ".")
 	offered, _ := step.Value(iotax.ValueLoadOffered)

@@ -59,7 +59,7 @@ type pending struct {
 }
 
 // waits returns the times that the reads wait for a bucket of `rate` tokens per second. As nbdkit's filter does, a read
-// that lacks tokens takes those that are there, and sleeps until the bucket would have the rest. waits ends early when the
+// that lacks tokens takes all tokens of the bucket, and sleeps until the bucket would have the rest. waits ends early when the
 // sum of the times is above most.
 func waits(reads []pending, rate, most float64) (counted []float64, sum float64) {
 	later := func(a, b pending) int { return cmp.Compare(a.next, b.next) }
